@@ -39,7 +39,10 @@ class DocumentKey:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A folder or board as its lister saw it. ancestors: innermost last, without itself; etag: changes with anything below."""
+    """A folder or board as its lister saw it.
+
+    ancestors: innermost last, without itself; etag: changes with anything below.
+    """
 
     scope: ScopeId
     etag: str
@@ -66,11 +69,15 @@ class Sighting:
     owner: str  # user id; empty when nobody owns it alone
     mime: str
     size: int  # bytes
+    listed: str = ""  # a finer version that only a listing gives; empty when seen otherwise
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A document with its content, read by one user at one moment. settled: old enough that its version tells it apart."""
+    """A document with its content, read by one user at one moment.
+
+    settled: old enough when read that its version tells it apart from the next save.
+    """
 
     sighting: Sighting
     body: bytes
@@ -90,7 +97,7 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where this viewer finds a document: shown kind, title, human-readable place and Nextcloud's own deep link (path only)."""
+    """Where this viewer finds a document: shown kind, title, human place and Nextcloud's own deep link (path only)."""
 
     kind: str  # "file", "note" or "deck_card"
     title: str
@@ -121,7 +128,7 @@ Verdict = Granted | Refused
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A passage: `text` is exactly `document_text[start:end]`; headings (outermost first) are context, not part of it."""
+    """A passage: `text` is exactly `document_text[start:end]`; headings (outermost first) are context beside it."""
 
     ordinal: int
     text: str

@@ -1,2 +1,21 @@
 # SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
 # SPDX-License-Identifier: AGPL-3.0-or-later
+"""One module per kind of content. A new source is a new module here plus one line in `SOURCES`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ex_app.sources.base import Source
+from ex_app.sources.deck_card import DeckCardSource
+from ex_app.sources.file import FileSource
+
+SOURCES: tuple[type[Source], ...] = (FileSource, DeckCardSource)
+
+
+def open_sources() -> Mapping[str, Source]:
+    """Every registered source by name."""
+    return {source.name: source for source in (kind() for kind in SOURCES)}
+
+
+__all__ = ["SOURCES", "Source", "open_sources"]

@@ -1,0 +1,245 @@
+# SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""WebDAV as Nextcloud speaks it: properties, lookups by file id, folder trees, bytes.
+
+Paths are decoded and relative to the user's files, without a leading slash; the root is "".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from urllib.parse import quote, unquote
+from xml.etree.ElementTree import Element, ParseError
+from xml.sax.saxutils import escape
+
+from defusedxml.common import DefusedXmlException
+from defusedxml.ElementTree import fromstring
+
+from ex_app.domain import NextcloudUnavailable
+from ex_app.nextcloud.session import Reply, Session
+
+# Nextcloud counts every operator of a SEARCH; the 101st is a 500.
+MAX_IDS = 100
+
+_XML = {"Content-Type": "text/xml; charset=utf-8"}
+_NAMESPACES = {
+    "d": "DAV:",
+    "oc": "http://owncloud.org/ns",
+    "nc": "http://nextcloud.org/ns",
+    "cal": "urn:ietf:params:xml:ns:caldav",
+}
+_XMLNS = " ".join(f'xmlns:{prefix}="{uri}"' for prefix, uri in _NAMESPACES.items())
+_FILE_PROPERTIES = (
+    "<oc:fileid/><d:getetag/><oc:size/><d:getlastmodified/><d:getcontenttype/><d:resourcetype/><oc:permissions/>"
+    "<oc:owner-id/><nc:mount-type/><nc:is-mount-root/><nc:upload_time/><nc:share-attributes/><nc:system-tags/><oc:checksums/>"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A file or folder as one user sees it at one path."""
+
+    path: str
+    fileid: int
+    etag: str
+    size: int  # bytes
+    mtime: int  # seconds since the epoch, as clients set it
+    upload_time: int  # seconds since the epoch; 0 when it was no DAV upload, and always 0 in a SEARCH
+    checksum: str  # as the uploading client gave it; mostly empty
+    permissions: str
+    mime: str
+    is_folder: bool
+    owner: str
+    mount_type: str  # "" for the user's own storage; "shared", "group", "external", …
+    is_mount_root: bool
+    downloadable: bool
+    tags: frozenset[str]
+
+    @property
+    def readable(self) -> bool:
+        """Listed is not readable: the letter G is Nextcloud's read permission."""
+        return "G" in self.permissions
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One response of a multistatus: the decoded href and its properties that were found (status 200)."""
+
+    href: str
+    properties: Element
+
+    def text(self, name: str) -> str:
+        """A property's text by prefixed name ("d:getetag"); empty when absent."""
+        return self.properties.findtext(name, "", _NAMESPACES) or ""
+
+    def has(self, name: str) -> bool:
+        """Whether the property (or a path below it) is present."""
+        return self.properties.find(name, _NAMESPACES) is not None
+
+
+def multistatus(body: bytes) -> list[Entry]:
+    """Parse a WebDAV multistatus (RFC 4918) without DTDs and entities; raises NextcloudUnavailable for all else."""
+    try:
+        root = fromstring(body, forbid_dtd=True)
+    except (ParseError, DefusedXmlException, ValueError) as error:
+        raise NextcloudUnavailable("Nextcloud's answer is not the XML we expect") from error
+    if root.tag != "{DAV:}multistatus":
+        raise NextcloudUnavailable("Nextcloud's answer is not a multistatus")
+    return [_entry(response) for response in root.findall("d:response", _NAMESPACES)]
+
+
+def _entry(response: Element) -> Entry:
+    found = Element("prop")
+    for propstat in response.findall("d:propstat", _NAMESPACES):
+        if " 200" not in (propstat.findtext("d:status", "", _NAMESPACES) or ""):
+            continue
+        for prop in propstat.findall("d:prop", _NAMESPACES):
+            found.extend(list(prop))
+    return Entry(unquote(response.findtext("d:href", "", _NAMESPACES) or ""), found)
+
+
+async def propfind(session: Session, path: str, *, depth: int) -> list[Node]:
+    """A node (depth 0) or a folder and what lies directly in it (depth 1, the folder first)."""
+    body = f'<?xml version="1.0"?><d:propfind {_XMLNS}><d:prop>{_FILE_PROPERTIES}</d:prop></d:propfind>'
+    reply = await session.request(
+        "PROPFIND", files_path(session.user, path), content=body, headers={**_XML, "Depth": str(depth)}
+    )
+    return _nodes(session, reply)
+
+
+async def search_ids(session: Session, ids: Iterable[int]) -> list[Node]:
+    """Every path at which the user has one of these file ids: one request per 100 ids, the home root excepted."""
+    wanted = sorted(set(ids))
+    nodes: list[Node] = []
+    for first in range(0, len(wanted), MAX_IDS):
+        tests = "".join(
+            f"<d:eq><d:prop><oc:fileid/></d:prop><d:literal>{fileid}</d:literal></d:eq>"
+            for fileid in wanted[first : first + MAX_IDS]
+        )
+        nodes += await _search(session, f"<d:or>{tests}</d:or>")
+    return nodes
+
+
+async def search_folders(session: Session) -> list[Node]:
+    """All folders that the user has, with their ETags, mounted ones included: one request."""
+    return await _search(session, "<d:is-collection/>")
+
+
+async def _search(session: Session, where: str) -> list[Node]:
+    scope = escape(f"/files/{session.user}")
+    body = (
+        f'<?xml version="1.0"?><d:searchrequest {_XMLNS}><d:basicsearch>'
+        f"<d:select><d:prop>{_FILE_PROPERTIES}</d:prop></d:select>"
+        f"<d:from><d:scope><d:href>{scope}</d:href><d:depth>infinity</d:depth></d:scope></d:from>"
+        f"<d:where>{where}</d:where></d:basicsearch></d:searchrequest>"
+    )
+    reply = await session.request("SEARCH", "/remote.php/dav/", content=body, headers=_XML)
+    return _nodes(session, reply)
+
+
+async def get(session: Session, path: str, *, limit: int) -> Reply:
+    """A file's bytes with the headers of that very answer; more than `limit` bytes raises NextcloudUnavailable."""
+    return await session.request("GET", files_path(session.user, path), limit=limit)
+
+
+async def propfind_calendars(session: Session, path: str, *, with_data: str = "") -> list[Entry]:
+    """What lies directly in the calendar home ("") or one calendar ("name/"); `with_data` adds property elements."""
+    body = (
+        f'<?xml version="1.0"?><d:propfind {_XMLNS}><d:prop><d:displayname/><d:getetag/><d:getlastmodified/>'
+        f"{with_data}</d:prop></d:propfind>"
+    )
+    reply = await session.request(
+        "PROPFIND", _calendar_path(session.user, path), content=body, headers={**_XML, "Depth": "1"}
+    )
+    return multistatus(reply.body)
+
+
+async def calendar_multiget(session: Session, paths: Sequence[str]) -> list[Entry]:
+    """Calendar objects of several calendars at once (RFC 4791 §7.9); one missing object makes Nextcloud answer 404."""
+    hrefs = "".join(f"<d:href>{escape(_calendar_path(session.user, path))}</d:href>" for path in paths)
+    body = (
+        f'<?xml version="1.0"?><cal:calendar-multiget {_XMLNS}><d:prop><d:getetag/><d:getlastmodified/>'
+        f"<cal:calendar-data/></d:prop>{hrefs}</cal:calendar-multiget>"
+    )
+    reply = await session.request(
+        "REPORT", _calendar_path(session.user, ""), content=body, headers={**_XML, "Depth": "1"}
+    )
+    return multistatus(reply.body)
+
+
+def files_path(user: str, path: str) -> str:
+    """The URL path of a user's file."""
+    return f"/remote.php/dav/files/{quote(user, safe='')}/{quote(path)}"
+
+
+def _calendar_path(user: str, path: str) -> str:
+    return f"/remote.php/dav/calendars/{quote(user, safe='')}/{quote(path)}"
+
+
+def http_time(value: str) -> int:
+    """An HTTP date (RFC 9110 §5.6.7) as seconds since the epoch; 0 when it is none."""
+    try:
+        moment = parsedate_to_datetime(value)
+    except ValueError:
+        return 0
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+
+
+def server_time(reply: Reply) -> float:
+    """When Nextcloud gave this answer, by its own clock; ours when it does not say."""
+    return float(http_time(reply.headers.get("Date", ""))) or datetime.now(UTC).timestamp()
+
+
+def _nodes(session: Session, reply: Reply) -> list[Node]:
+    prefix = re.compile(rf"^.*?/remote\.php/dav/files/{re.escape(session.user)}(?:/|$)")
+    return [node for entry in multistatus(reply.body) if (node := _node(entry, prefix)) is not None]
+
+
+def _node(entry: Entry, prefix: re.Pattern[str]) -> Node | None:
+    """None for an href outside the user's files or without a file id: nothing to decide about."""
+    match = prefix.match(entry.href)
+    fileid = entry.text("oc:fileid")
+    if match is None or not fileid.isdigit():
+        return None
+    return Node(
+        path=entry.href[match.end() :].rstrip("/"),
+        fileid=int(fileid),
+        etag=entry.text("d:getetag").strip('"'),
+        size=_number(entry.text("oc:size")),
+        mtime=http_time(entry.text("d:getlastmodified")),
+        upload_time=_number(entry.text("nc:upload_time")),
+        checksum=entry.text("oc:checksums/oc:checksum"),
+        permissions=entry.text("oc:permissions"),
+        mime=entry.text("d:getcontenttype"),
+        is_folder=entry.has("d:resourcetype/d:collection"),
+        owner=entry.text("oc:owner-id"),
+        mount_type=entry.text("nc:mount-type"),
+        is_mount_root=entry.text("nc:is-mount-root") == "true",
+        downloadable=_downloadable(entry.text("nc:share-attributes")),
+        tags=frozenset(
+            tag.text for tag in entry.properties.findall("nc:system-tags/nc:system-tag", _NAMESPACES) if tag.text
+        ),
+    )
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdigit() else 0
+
+
+def _downloadable(attributes: str) -> bool:
+    """View-only shares say so in a JSON property; one that we cannot read is treated as view-only."""
+    if not attributes:
+        return True
+    try:
+        rules = json.loads(attributes)
+        return not any(
+            rule["scope"] == "permissions" and rule["key"] == "download" and not rule.get("value", rule.get("enabled"))
+            for rule in rules
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return False

@@ -1,0 +1,37 @@
+# SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""OCS calls: who exists, who is enabled, which Nextcloud this is."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ex_app.domain import NextcloudUnavailable, NotPermitted
+from ex_app.nextcloud.session import Session
+
+
+async def call(session: Session, path: str, **params: str) -> Any:
+    """GET an OCS route and return its `data`; raises NextcloudUnavailable when the answer has another shape."""
+    reply = await session.request("GET", f"/ocs/v2.php/{path}", params={"format": "json", **params})
+    try:
+        return json.loads(reply.body)["ocs"]["data"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise NextcloudUnavailable("Nextcloud's answer is not OCS JSON") from error
+
+
+async def user_ids(app: Session) -> list[str]:
+    """Ids of all users, asked as the app (GET apps/app_api/api/v1/users). Includes disabled users."""
+    data = await call(app, "apps/app_api/api/v1/users")
+    if not isinstance(data, list):
+        raise NextcloudUnavailable("Nextcloud's list of users is no list")
+    return [str(user) for user in data]
+
+
+async def is_enabled(session: Session) -> bool:
+    """Whether this user may act now. WebDAV still answers for a disabled user; OCS does not (GET cloud/user)."""
+    try:
+        data = await call(session, "cloud/user")
+    except NotPermitted:
+        return False
+    return isinstance(data, dict) and data.get("id") == session.user

@@ -1,0 +1,132 @@
+# SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""Speaks to Nextcloud as a user: one pooled client, signed per request, without a shared cookie jar.
+
+A shared jar would carry one PHP session for everybody and queue all requests behind its lock.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from types import TracebackType
+
+import httpx
+
+from ex_app.domain import Missing, NextcloudUnavailable, NotPermitted
+from ex_app.settings import Settings
+
+ANSWER_LIMIT = 64 * 1024 * 1024  # bytes of an XML or JSON answer; larger is hostile or a bug
+_BUSY = frozenset({423, 429, 503})
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A successful answer, read whole."""
+
+    headers: Mapping[str, str]  # case-insensitive
+    body: bytes
+
+
+class Nextcloud:
+    """The pooled connection; `as_user` gives what acts for one person."""
+
+    def __init__(self, settings: Settings, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._settings = settings
+        no_cookies = CookieJar(policy=DefaultCookiePolicy(allowed_domains=[]))
+        self._client = httpx.AsyncClient(
+            base_url=settings.nextcloud_url.rstrip("/"),
+            transport=transport,
+            cookies=no_cookies,
+            timeout=httpx.Timeout(30.0, connect=5.0),
+            limits=httpx.Limits(max_connections=16, max_keepalive_connections=8),
+        )
+
+    def as_user(self, user: str) -> Session:
+        """A session that acts for `user`; the empty user is the app itself."""
+        return Session(self._client, self._settings, user)
+
+    async def __aenter__(self) -> Nextcloud:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._client.aclose()
+
+
+class Session:
+    """Requests to Nextcloud under one user's identity (AppAPI impersonation headers)."""
+
+    def __init__(self, client: httpx.AsyncClient, settings: Settings, user: str) -> None:
+        self._client = client
+        self._settings = settings
+        self.user = user
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        content: str | bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        params: Mapping[str, str] | None = None,
+        limit: int = ANSWER_LIMIT,
+    ) -> Reply:
+        """One request, its answer read whole.
+
+        Raises NotPermitted (401, 403), Missing (404), NextcloudUnavailable (anything else that is no success,
+        no answer, or an answer of more than `limit` bytes). Messages name the method and status, never the path.
+        """
+        request = self._client.build_request(
+            method, path, content=content, headers={**self._signature(), **(headers or {})}, params=params
+        )
+        try:
+            response = await self._client.send(request, stream=True)
+            try:
+                _raise_for(method, response)
+                return Reply(response.headers, await _read_up_to(response, limit))
+            finally:
+                await response.aclose()
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise NextcloudUnavailable(f"Nextcloud does not answer ({type(error).__name__})") from error
+
+    def _signature(self) -> dict[str, str]:
+        secret = self._settings.app_secret.get_secret_value()
+        token = base64.b64encode(f"{self.user}:{secret}".encode()).decode()
+        return {
+            "EX-APP-ID": self._settings.app_id,
+            "EX-APP-VERSION": self._settings.app_version,
+            "AUTHORIZATION-APP-API": token,
+            "AA-VERSION": "5.0.2",
+            "OCS-APIRequest": "true",
+            "User-Agent": "semantic-search",
+        }
+
+
+async def _read_up_to(response: httpx.Response, limit: int) -> bytes:
+    body = bytearray()
+    async for part in response.aiter_bytes():
+        body += part
+        if len(body) > limit:
+            raise NextcloudUnavailable("Nextcloud's answer is larger than we accept")
+    return bytes(body)
+
+
+def _raise_for(method: str, response: httpx.Response) -> None:
+    status = response.status_code
+    if 200 <= status < 300:
+        return
+    message = f"Nextcloud answered {status} to {method}"
+    if status in (401, 403):
+        raise NotPermitted(message)
+    if status == 404:
+        raise Missing(message)
+    raise NextcloudUnavailable(message, retry_after=_retry_after(response) if status in _BUSY else None)
+
+
+def _retry_after(response: httpx.Response) -> float:
+    value = response.headers.get("Retry-After", "")
+    return float(value) if value.isdigit() else 30.0

@@ -1,0 +1,229 @@
+# SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""Files and notes, over WebDAV. A note is a file that lies in the viewer's own Notes folder."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Collection, Mapping
+from pathlib import PurePosixPath
+
+from ex_app.domain import (
+    Container,
+    DocumentKey,
+    Fetched,
+    Granted,
+    Missing,
+    NextcloudUnavailable,
+    NotPermitted,
+    Place,
+    Reach,
+    Reason,
+    Refused,
+    ScopeId,
+    Sighting,
+    Unindexable,
+    Verdict,
+    Version,
+)
+from ex_app.nextcloud import dav
+from ex_app.nextcloud.dav import Node
+from ex_app.nextcloud.session import Session
+
+NAME = "file"
+
+# Local storage makes ETags of whole-second times (two saves in one second share one), so younger versions say nothing.
+_UNSETTLED_S = 2
+
+# How long we believe facts about an account that grant nothing: the id of its home, the path of its Notes folder.
+_ACCOUNT_TTL_S = 600.0
+
+_NOTE_SUFFIXES = frozenset({".md", ".txt"})
+
+
+class FileSource:
+    """Implements Source for files. Keeps a short memory of harmless facts about accounts."""
+
+    name = NAME
+
+    def __init__(self) -> None:
+        self._homes: dict[str, tuple[float, ScopeId]] = {}
+        self._notes_paths: dict[str, tuple[float, str]] = {}
+
+    async def pulse(self, session: Session) -> str:
+        """The root ETag: changes with any edit, move, share or loss of access below."""
+        root = (await dav.propfind(session, "", depth=0))[:1]
+        return root[0].etag if root else ""
+
+    async def containers(self, session: Session) -> list[Container]:
+        """The user's own folders: each home is walked by its owner, mounts by theirs."""
+        roots, folders = await asyncio.gather(dav.propfind(session, "", depth=0), dav.search_folders(session))
+        if not roots:
+            raise NextcloudUnavailable("Nextcloud shows no home for this user")
+        by_path = {folder.path: folder for folder in folders if not folder.mount_type and folder.path}
+        by_path[""] = roots[0]
+        return [
+            Container(_scope(folder), folder.etag, path, ancestors)
+            for path, folder in sorted(by_path.items())
+            if folder.readable and (ancestors := _ancestors(path, by_path)) is not None
+        ]
+
+    async def listing(self, session: Session, container: Container) -> list[Sighting]:
+        """The user's own readable files directly in a folder."""
+        nodes = await dav.propfind(session, container.path, depth=1)
+        return [
+            _sighting(node, container.scopes)
+            for node in nodes
+            if not node.is_folder and not node.mount_type and node.readable
+        ]
+
+    async def locate(self, session: Session, key: DocumentKey, known: Collection[ScopeId]) -> Sighting:
+        """One SEARCH answers for the file and its remembered folders; others cost one PROPFIND each."""
+        hints = [int(scope[2:]) for scope in known if scope.startswith("f:")][: dav.MAX_IDS - 1]
+        nodes = await dav.search_ids(session, [key.id, *hints])
+        own = [node for node in nodes if node.fileid == key.id and not node.is_folder and node.readable]
+        if not own:
+            raise Missing("the file is not there for this user")
+        node = min(own, key=_preference)
+        folders = {folder.path: folder for folder in nodes if folder.is_folder}
+        return _sighting(node, await self._scopes(session, node, folders))
+
+    async def fetch(self, session: Session, key: DocumentKey, known: Collection[ScopeId], *, limit: int) -> Fetched:
+        """Locate, then GET. A file that changes between the two comes back unsettled, so it is read again."""
+        sighting = await self.locate(session, key, known)
+        if sighting.size > limit:
+            raise Unindexable(Reason.TOO_LARGE, f"{sighting.size} bytes")
+        reply = await dav.get(session, sighting.path, limit=limit)
+        etag = sighting.version.partition("/")[0]
+        same = reply.headers.get("ETag", "").strip('"') == etag and len(reply.body) == sighting.size
+        return Fetched(sighting, reply.body, settled=same and _is_settled(sighting.mtime, dav.server_time(reply)))
+
+    async def verify(
+        self, session: Session, suspects: Mapping[DocumentKey, Collection[ScopeId]]
+    ) -> dict[DocumentKey, Verdict]:
+        """One SEARCH per 100 ids. Several paths to one file: the one that allows most counts and is the link."""
+        nodes, notes_path = await asyncio.gather(
+            dav.search_ids(session, (key.id for key in suspects)), self._notes_path(session)
+        )
+        by_id: dict[int, list[Node]] = {}
+        for node in nodes:
+            by_id.setdefault(node.fileid, []).append(node)
+        return {key: _verdict(by_id.get(key.id, []), notes_path) for key in suspects}
+
+    async def reach(self, session: Session) -> Reach:
+        """Home, every mounted folder, and single files received at the top level."""
+        top, folders, _ = await asyncio.gather(
+            dav.propfind(session, "", depth=1), dav.search_folders(session), self._notes_path(session)
+        )
+        home = frozenset(_scope(node) for node in top if not node.path)
+        mounts = frozenset(_scope(node) for node in (*top, *folders) if node.is_folder and node.is_mount_root)
+        files = frozenset(DocumentKey(NAME, node.fileid) for node in top if not node.is_folder and node.is_mount_root)
+        return Reach(home | mounts, files)
+
+    async def _scopes(self, session: Session, node: Node, folders: dict[str, Node]) -> tuple[ScopeId, ...]:
+        paths = [str(parent) for parent in PurePosixPath(node.path).parents if str(parent) != "."]
+        unknown = [path for path in paths if path not in folders]
+        answers = await asyncio.gather(*(dav.propfind(session, path, depth=0) for path in unknown))
+        for path, answer in zip(unknown, answers, strict=True):
+            if not answer:
+                raise Missing("a folder of the file is not there for this user")
+            folders[path] = answer[0]
+        own = [folders[path] for path in reversed(paths)]
+        return (await self._home(session), *(_scope(folder) for folder in own))
+
+    async def _home(self, session: Session) -> ScopeId:
+        known = self._homes.get(session.user)
+        if known and known[0] > time.monotonic():
+            return known[1]
+        nodes = await dav.propfind(session, "", depth=0)
+        if not nodes:
+            raise Missing("this user has no home")
+        home = _scope(nodes[0])
+        self._homes[session.user] = (time.monotonic() + _ACCOUNT_TTL_S, home)
+        return home
+
+    async def _notes_path(self, session: Session) -> str:
+        """The viewer's Notes folder; empty without the Notes app. This route creates nothing in the account."""
+        known = self._notes_paths.get(session.user)
+        if known and known[0] > time.monotonic():
+            return known[1]
+        try:
+            reply = await session.request("GET", "/index.php/apps/notes/settings")
+            path = str(json.loads(reply.body)["notesPath"]).strip("/")
+        except (Missing, NotPermitted, NextcloudUnavailable, ValueError, KeyError, TypeError):
+            path = ""  # decides only whether a hit is called a note
+        self._notes_paths[session.user] = (time.monotonic() + _ACCOUNT_TTL_S, path)
+        return path
+
+
+def _scope(folder: Node) -> ScopeId:
+    return ScopeId(f"f:{folder.fileid}")
+
+
+def _ancestors(path: str, by_path: Mapping[str, Node]) -> tuple[ScopeId, ...] | None:
+    """The folders above, outermost first; None when one is missing (the tree changed while we looked)."""
+    if not path:
+        return ()
+    parents = [("" if str(parent) == "." else str(parent)) for parent in PurePosixPath(path).parents]
+    if any(parent not in by_path for parent in parents):
+        return None
+    return tuple(_scope(by_path[parent]) for parent in reversed(parents))
+
+
+def _version(node: Node) -> Version:
+    """What both a SEARCH and a listing tell. A checksum is the client's word for its bytes: the best there is."""
+    return Version(f"{node.etag}/{node.size}/{node.checksum}")
+
+
+def _is_settled(mtime: int, now: float) -> bool:
+    """Whether the second of the last write is over. Clients may set a time in the future: that tells nothing."""
+    return not 0 <= now - mtime < _UNSETTLED_S
+
+
+def _sighting(node: Node, scopes: tuple[ScopeId, ...]) -> Sighting:
+    return Sighting(
+        key=DocumentKey(NAME, node.fileid),
+        version=_version(node),
+        parent=scopes[-1],
+        scopes=scopes,
+        title=PurePosixPath(node.path).name,
+        path=node.path,
+        mtime=node.mtime,
+        owner=node.owner,
+        mime=node.mime,
+        size=node.size,
+        listed=f"{_version(node)}/{node.upload_time}" if node.upload_time else "",
+    )
+
+
+def _preference(node: Node) -> tuple[bool, bool, int, str]:
+    return (not node.downloadable, bool(node.mount_type), len(node.path), node.path)
+
+
+def _verdict(nodes: list[Node], notes_path: str) -> Verdict:
+    """Absent means unreadable or gone; only the owner's view can tell which, so for this reader it is denied."""
+    readable = [node for node in nodes if node.readable and not node.is_folder]
+    if not readable:
+        return Refused.DENIED
+    if len({_version(node) for node in readable}) > 1:
+        return Refused.UNKNOWN  # one file cannot be two versions at once: it changed while Nextcloud answered
+    best = min(readable, key=_preference)
+    return Granted(
+        version=_version(best),
+        place=_place(best, notes_path),
+        quotable=best.downloadable,
+        mtime=best.mtime,
+    )
+
+
+def _place(node: Node, notes_path: str) -> Place:
+    path = PurePosixPath(node.path)
+    folders = path.parent.parts
+    notes_folder = PurePosixPath(notes_path).parts
+    is_note = bool(notes_folder) and folders[: len(notes_folder)] == notes_folder and path.suffix in _NOTE_SUFFIXES
+    if is_note:
+        category = folders[len(notes_folder) :]
+        return Place("note", path.stem, " / ".join(category), f"/index.php/apps/notes/note/{node.fileid}")
+    return Place("file", path.name, " / ".join(folders), f"/index.php/f/{node.fileid}")
