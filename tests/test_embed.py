@@ -1,0 +1,186 @@
+# SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""Text becomes vectors in a process of its own, and questions come before indexing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from ex_app.domain import EmbedderUnavailable, NotAvailable
+from ex_app.embed import files
+from ex_app.embed.client import Embedder
+from ex_app.settings import Settings
+
+PASSAGES = [
+    "A night in a hotel may cost up to one hundred and twenty euros.",
+    "The heating in the office is switched off in May.",
+    "Bring the dog to the vet once a year.",
+]
+
+
+@pytest.fixture
+async def embedder(embed_settings: Settings) -> AsyncIterator[Embedder]:
+    client = Embedder(embed_settings)
+    yield client
+    await client.close()
+
+
+def _raw(settings: Settings) -> httpx.AsyncClient:
+    return httpx.AsyncClient(
+        transport=httpx.AsyncHTTPTransport(uds=str(settings.embed_socket)), base_url="http://embed", timeout=60
+    )
+
+
+async def test_a_question_is_nearest_to_the_passage_that_answers_it(embedder: Embedder) -> None:
+    question = await embedder.query("how expensive may my accommodation be?")
+    passages = await embedder.documents(PASSAGES)
+    assert int(np.argmax(passages @ np.array(question))) == 0
+
+
+async def test_vectors_have_unit_length_and_the_stated_dimensions(embedder: Embedder) -> None:
+    info = await embedder.info()
+    passages = await embedder.documents(PASSAGES)
+    assert passages.dtype == np.float32
+    assert passages.shape == (len(PASSAGES), info.dimensions)
+    assert np.allclose(np.linalg.norm(passages, axis=1), 1.0, atol=1e-5)
+    assert abs(np.linalg.norm(await embedder.query("hotel")) - 1.0) < 1e-5
+
+
+async def test_many_passages_come_back_in_the_order_given_whatever_their_length(embedder: Embedder) -> None:
+    texts = [
+        f"{word} " * repeat for repeat in (30, 1, 12) for word in ("hotel", "heating", "dog", "train", "tax", "sea")
+    ]
+    together = await embedder.documents(texts)
+    alone = np.concatenate([await embedder.documents([text]) for text in texts])
+    assert np.all(np.sum(together * alone, axis=1) > 0.99)
+
+
+async def test_no_passages_give_no_vectors(embedder: Embedder) -> None:
+    assert len(await embedder.documents([])) == 0
+
+
+async def test_what_the_process_says_matches_what_the_files_say(embedder: Embedder, embed_settings: Settings) -> None:
+    info = await embedder.info()
+    assert info.model == files.model_name(embed_settings)
+    assert info.max_tokens == files.max_tokens(embed_settings) == 256
+
+
+async def test_a_question_is_answered_while_a_long_indexing_job_runs(embedder: Embedder) -> None:
+    job = asyncio.create_task(embedder.documents(["The travel policy limits a hotel night. " * 40] * 250))
+    waits = []
+    while not job.done() and len(waits) < 20:
+        started = time.monotonic()
+        await embedder.query(f"question number {len(waits)}")
+        waits.append(time.monotonic() - started)
+    assert not job.done(), "the job must outlast the questions for this test to mean anything"
+    job.cancel()
+    await asyncio.gather(job, return_exceptions=True)
+    assert sorted(waits)[len(waits) // 2] < 0.5
+
+
+async def test_half_characters_of_a_broken_client_do_no_harm(embedder: Embedder) -> None:
+    assert len(await embedder.query("hotel \ud83d")) == (await embedder.info()).dimensions
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/documents", json.dumps({"texts": ["x"] * 513}), 413),
+        ("/documents", json.dumps({"texts": ["x" * (33 * 1024 * 1024)]}), 413),
+        ("/documents", json.dumps({"texts": "not a list"}), 400),
+        ("/query", json.dumps({"text": 5}), 400),
+        ("/query", "{", 400),
+    ],
+)
+async def test_wrong_requests_are_refused(embed_settings: Settings, path: str, body: str, status: int) -> None:
+    async with _raw(embed_settings) as client:
+        assert (await client.post(path, content=body)).status_code == status
+
+
+def test_only_our_own_user_reaches_the_socket(embed_socket: Path) -> None:
+    assert stat.S_IMODE(embed_socket.stat().st_mode) == 0o600
+    assert stat.S_IMODE(embed_socket.parent.stat().st_mode) == 0o700
+
+
+async def test_without_the_process_callers_are_told_and_later_calls_recover(tmp_path: Path, embed_socket: Path) -> None:
+    """Given no embed process, when it appears, then the same client goes on."""
+    settings = Settings(app_secret="unused", app_persistent_storage=tmp_path)
+    client = Embedder(settings)
+    with pytest.raises(EmbedderUnavailable):
+        await client.query("hotel")
+    with pytest.raises(EmbedderUnavailable):
+        await client.documents(PASSAGES)
+    settings.embed_socket.parent.mkdir()
+    settings.embed_socket.symlink_to(embed_socket)
+    assert len(await client.documents(PASSAGES)) == len(PASSAGES)
+    await client.close()
+
+
+async def test_nonsense_from_the_socket_is_an_unavailable_embedder(tmp_path: Path) -> None:
+    settings = Settings(app_secret="unused", app_persistent_storage=tmp_path)
+    settings.embed_socket.parent.mkdir()
+
+    async def nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nx-shape: 1,4\r\ncontent-length: 3\r\n\r\nabc")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_unix_server(nonsense, settings.embed_socket):
+        client = Embedder(settings)
+        with pytest.raises(EmbedderUnavailable):
+            await client.query("hotel")
+        with pytest.raises(EmbedderUnavailable):
+            await client.info()
+        await client.close()
+
+
+def test_knowing_the_model_costs_no_torch() -> None:
+    """The worker counts tokens with the model's tokenizer but must not pay for the model."""
+    code = (
+        "import sys; from ex_app.settings import Settings; from ex_app.embed import client, files, sparse;"
+        "s = Settings(); files.model_name(s); files.room(s); files.load_tokenizer(s);"
+        "sys.exit('torch' in sys.modules or 'sentence_transformers' in sys.modules)"
+    )
+    environment = {**os.environ, "APP_SECRET": "unused"}
+    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+
+
+def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
+    with pytest.raises(NotAvailable, match=r"modules\.json"):
+        files.model_path(Settings(app_secret="unused", embed_model=str(tmp_path)))
+
+
+def test_a_model_of_the_same_name_with_other_files_gets_another_name(tmp_path: Path, embed_settings: Settings) -> None:
+    """Vectors of two models must never meet in one index."""
+    source = files.model_path(embed_settings)
+    for name in ("modules.json", "tokenizer.json", "config.json"):
+        (tmp_path / name).write_bytes((source / name).read_bytes())
+    settings = Settings(app_secret="unused", embed_model=str(tmp_path))
+    before = files.model_name(settings)
+    (tmp_path / "config.json").write_text("{}")
+    assert files.model_name(settings) != before
+
+
+def test_the_prompt_of_a_document_takes_room(tmp_path: Path, embed_settings: Settings) -> None:
+    """E5 models want "passage: " in front, which their files don't say."""
+    folder = tmp_path / "multilingual-e5-small"
+    folder.mkdir()
+    source = files.model_path(embed_settings)
+    for name in ("modules.json", "tokenizer.json", "config.json", "sentence_bert_config.json"):
+        (folder / name).write_bytes((source / name).read_bytes())
+    settings = Settings(app_secret="unused", embed_model=str(folder))
+    assert files.prompts(settings)["query"] == "query: "
+    assert files.room(settings) == files.room(embed_settings) - 2
