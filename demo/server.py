@@ -1,0 +1,95 @@
+# SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""Wiring of the stand-in: its ASGI application and a server on 127.0.0.1 that tests and the demo start."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from demo import dav
+from demo.gate import ExApp, Gate
+from demo.world import World
+
+_DAV_METHODS = ["PROPFIND", "GET", "HEAD", "PUT", "MKCOL", "MOVE", "DELETE"]
+
+
+def create_app(world: World, *, workers: int = 8) -> Starlette:
+    """The stand-in over a world. workers: concurrent requests that its PHP can serve; app.state has world and apps."""
+    apps: dict[str, ExApp] = {}
+    app = Starlette(
+        routes=[
+            Route("/status.php", _status),
+            Route("/remote.php/dav", dav.search, methods=["SEARCH"]),
+            Route("/remote.php/dav/", dav.search, methods=["SEARCH"]),
+            Route("/remote.php/dav/files/{uid}", dav.files, methods=_DAV_METHODS),
+            Route("/remote.php/dav/files/{uid}/{path:path}", dav.files, methods=_DAV_METHODS),
+        ],
+        middleware=[Middleware(Gate, world=world, apps=apps, workers=workers)],
+    )
+    app.state.world, app.state.apps = world, apps
+    return app
+
+
+async def _status(request: Request) -> Response:
+    return JSONResponse(
+        {"installed": True, "maintenance": False, "version": "31.0.6.2", "versionstring": "31.0.6", "edition": ""}
+    )
+
+
+@dataclass(eq=False, slots=True)
+class Served:
+    """A running stand-in. url has no slash at its end."""
+
+    world: World
+    app: Starlette
+    url: str
+    _server: uvicorn.Server = field(repr=False)
+    _thread: threading.Thread = field(repr=False)
+
+    @property
+    def apps(self) -> dict[str, ExApp]:
+        """Registered ExApps by id."""
+        apps: dict[str, ExApp] = self.app.state.apps
+        return apps
+
+    def stop(self) -> None:
+        """Stop answering; hanging requests are dropped."""
+        self._server.should_exit = self._server.force_exit = True
+        self._thread.join(10)
+
+
+def serve(world: World, port: int = 0, *, workers: int = 8) -> Served:
+    """Serve a world on 127.0.0.1 in a thread of its own, port 0 picking a free one; returns when it answers."""
+    app = create_app(world, workers=workers)
+    listener = socket.create_server(("127.0.0.1", port))
+    config = uvicorn.Config(app, log_level="critical", access_log=False, lifespan="off", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, args=([listener],), daemon=True, name="stand-in Nextcloud")
+    thread.start()
+    while not server.started:
+        if not thread.is_alive():
+            raise RuntimeError("the stand-in did not start")
+        time.sleep(0.005)
+    return Served(world, app, f"http://127.0.0.1:{listener.getsockname()[1]}", server, thread)
+
+
+@contextlib.contextmanager
+def serving(world: World, port: int = 0, *, workers: int = 8) -> Iterator[Served]:
+    """serve() for the length of a with block."""
+    served = serve(world, port, workers=workers)
+    try:
+        yield served
+    finally:
+        served.stop()
