@@ -1,0 +1,143 @@
+# SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""How our words are written as Qdrant points, filters and queries, and read back."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from qdrant_client import models
+
+from ex_app.domain import Candidate, Chunk, DocumentKey, Filters, Point, Reach, Sparse
+
+DENSE, BM25 = "dense", "bm25"  # names of a point's vectors
+
+_NAMESPACE = uuid.UUID("6f4a0c86-9d0e-5b57-8f0e-3d6b1f0a7c11")
+
+
+def struct(point: Point) -> models.PointStruct:
+    vector: dict[str, Any] = {DENSE: list(point.dense)}
+    if point.sparse.indices:
+        vector[BM25] = models.SparseVector(indices=list(point.sparse.indices), values=list(point.sparse.values))
+    chunk = point.chunk
+    payload = {
+        "document": str(point.document),
+        "generation": point.generation,
+        "ordinal": chunk.ordinal,
+        "scopes": list(point.scopes),
+        "source": point.document.source,
+        "title": point.title,
+        "path": point.path,
+        "mtime": point.mtime,
+        "owner": point.owner,
+        "language": point.language,
+        "text": chunk.text,
+        "start": chunk.start,
+        "end": chunk.end,
+        "page": chunk.page,
+        "headings": list(chunk.headings),
+        "text_hash": point.text_hash,
+    }
+    key = uuid.uuid5(_NAMESPACE, f"{point.document}/{point.generation}/{chunk.ordinal}")
+    return models.PointStruct(id=str(key), vector=vector, payload=payload)
+
+
+def candidate(point: models.ScoredPoint, *, dense: float, sparse: float) -> Candidate:
+    held = payload_of(point)
+    chunk = Chunk(
+        ordinal=held["ordinal"],
+        text=held["text"],
+        start=held["start"],
+        end=held["end"],
+        page=held["page"],
+        headings=tuple(held["headings"]),
+    )
+    return Candidate(
+        document=DocumentKey.parse(held["document"]),
+        generation=held["generation"],
+        chunk=chunk,
+        text_hash=held["text_hash"],
+        scopes=frozenset(held["scopes"]),
+        title=held["title"],
+        path=held["path"],
+        mtime=held["mtime"],
+        owner=held["owner"],
+        dense=dense,
+        sparse=sparse,
+    )
+
+
+def payload_of(record: models.Record | models.ScoredPoint) -> dict[str, Any]:
+    assert record.payload is not None  # asked for, and written with every point
+    return record.payload
+
+
+def vectors_in(record: models.Record) -> tuple[tuple[float, ...], Sparse]:
+    assert isinstance(record.vector, dict)
+    dense, sparse = record.vector[DENSE], record.vector.get(BM25)
+    assert isinstance(dense, list)
+    if not isinstance(sparse, models.SparseVector):
+        return tuple(dense), Sparse((), ())  # type: ignore[arg-type]
+    return tuple(dense), Sparse(tuple(sparse.indices), tuple(sparse.values))  # type: ignore[arg-type]
+
+
+def of_document(document: DocumentKey, *conditions: models.Condition) -> models.Filter:
+    same = models.FieldCondition(key="document", match=models.MatchValue(value=str(document)))
+    return models.Filter(must=[same, *conditions])
+
+
+def _any(key: str, values: Collection[object]) -> models.FieldCondition:
+    return models.FieldCondition(key=key, match=models.MatchAny(any=sorted(map(str, values))))
+
+
+def within(reach: Reach) -> models.Filter:
+    """scopes ∩ reach OR document ∈ reach."""
+    open_: list[models.Condition] = []
+    if reach.scopes:
+        open_.append(_any("scopes", reach.scopes))
+    if reach.documents:
+        open_.append(_any("document", reach.documents))
+    return models.Filter(should=open_)
+
+
+def narrowed(reach: models.Filter, filters: Filters, exclude: Collection[DocumentKey]) -> models.Filter:
+    must: list[models.Condition] = [reach]
+    if filters.sources:
+        must.append(_any("source", filters.sources))
+    if filters.owner is not None:
+        must.append(models.FieldCondition(key="owner", match=models.MatchValue(value=filters.owner)))
+    if filters.modified_after is not None or filters.modified_before is not None:
+        span = models.Range(gte=filters.modified_after, lte=filters.modified_before)
+        must.append(models.FieldCondition(key="mtime", range=span))
+    return models.Filter(must=must, must_not=[_any("document", exclude)] if exclude else None)
+
+
+def by_meaning(dense: Sequence[float]) -> models.QueryRequest:
+    return models.QueryRequest(query=list(dense), using=DENSE)
+
+
+def by_words(sparse: Sparse, corpus: models.Filter) -> models.QueryRequest | None:
+    """None when the question has no words that count."""
+    if not sparse.indices:
+        return None
+    return models.QueryRequest(
+        query=models.SparseVector(indices=list(sparse.indices), values=list(sparse.values)),
+        using=BM25,
+        params=models.SearchParams(idf=models.IdfCorpusParams(corpus=corpus)),
+    )
+
+
+def leg(query: models.QueryRequest | None, where: models.Filter, limit: int) -> models.QueryRequest | None:
+    return query and query.model_copy(update={"filter": where, "limit": limit, "with_payload": True})
+
+
+def completion(
+    query: models.QueryRequest | None, keys: Collection[models.ExtendedPointId]
+) -> models.QueryRequest | None:
+    """The scores of points that only the other leg found."""
+    if not keys:
+        return None
+    where = models.Filter(must=[models.HasIdCondition(has_id=list(keys))])
+    return query and query.model_copy(update={"filter": where, "limit": len(keys), "with_payload": False})
