@@ -29,9 +29,19 @@ async def user_ids(app: Session) -> list[str]:
 
 
 async def is_enabled(session: Session) -> bool:
-    """Whether this user may act now. WebDAV still answers for a disabled user; OCS does not (GET cloud/user)."""
+    """Whether this user may act now. WebDAV still answers for a disabled user; OCS does not."""
+    return bool(await _account(session))
+
+
+async def has_content(session: Session) -> bool:
+    """Whether this user is enabled and has ever logged in; before that a home has nothing in it."""
+    return bool((await _account(session)).get("lastLogin"))
+
+
+async def _account(session: Session) -> dict[str, Any]:
+    """GET cloud/user; empty when the user is disabled or does not exist."""
     try:
         data = await call(session, "cloud/user")
     except NotPermitted:
-        return False
-    return isinstance(data, dict) and data.get("id") == session.user
+        return {}
+    return data if isinstance(data, dict) and data.get("id") == session.user else {}

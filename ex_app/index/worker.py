@@ -1,0 +1,266 @@
+# SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""The write path of one document: fetch, extract, chunk, embed, write, publish, clean.
+
+Whatever line a crash hits, the work row is still there and its lease ends: the next try finds either nothing published,
+or everything published and only leftovers to clean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from ex_app.domain import (
+    EmbedderUnavailable,
+    EngineUnavailable,
+    Fetched,
+    Lane,
+    Missing,
+    NextcloudUnavailable,
+    NotAvailable,
+    NotPermitted,
+    Parsed,
+    Sighting,
+    Unindexable,
+    Work,
+)
+from ex_app.index.points import EmbedsDocuments, EncodesDocuments, make_points, title_only
+from ex_app.nextcloud.session import Nextcloud, Session
+from ex_app.settings import Settings
+from ex_app.sources import Source
+from ex_app.store.documents import DocumentRow, Status
+from ex_app.store.registry import Registry
+from ex_app.store.vectors import Vectors
+
+log = logging.getLogger(__name__)
+
+# An unsettled version is read again once it is old enough to be told apart; seconds.
+_RESETTLE_S = 2.5
+
+# How long work waits when the fault is not its own; seconds.
+_NEXTCLOUD_PAUSE_S = 15.0
+_OWN_PAUSE_S = 1.0
+
+_IDLE_S = 0.5
+
+
+class Extracts(Protocol):
+    """What the write path needs of extraction."""
+
+    async def extract(self, body: bytes, *, title: str, name: str, mime: str) -> Parsed:
+        """Bytes to text and chunks; raises Unindexable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """Everything that one document needs on its way into the index."""
+
+    settings: Settings
+    nextcloud: Nextcloud
+    sources: Mapping[str, Source]
+    registry: Registry
+    vectors: Vectors
+    embedder: EmbedsDocuments
+    encoder: EncodesDocuments
+    extractor: Extracts
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until told to stop; waits where there is nothing to do or something is away."""
+        while not stop.is_set():
+            pause = await self._next()
+            if pause:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), pause)
+
+    async def _next(self) -> float:
+        """Do one document; returns seconds to wait before the next."""
+        try:
+            claimed = await self.registry.claim(1, self.settings.lease_s)
+        except NotAvailable as error:
+            log.warning("event=claim_failed error=%s", error)
+            return _OWN_PAUSE_S
+        if not claimed:
+            return _IDLE_S
+        return await self.attempt(claimed[0])
+
+    async def attempt(self, item: Work) -> float:
+        """One try at one claimed document under a kept lease; returns seconds to wait before the next document."""
+        keeper = asyncio.create_task(self._keep(item))
+        try:
+            await self.bring_up_to_date(item)
+        except NextcloudUnavailable as error:
+            pause = error.retry_after or _NEXTCLOUD_PAUSE_S
+            log.warning("event=nextcloud_away document=%s pause_s=%.0f error=%s", item.key, pause, error)
+            await self.registry.release([item.token], delay=pause)
+            return min(pause, _NEXTCLOUD_PAUSE_S)
+        except (EmbedderUnavailable, EngineUnavailable, NotAvailable) as error:
+            log.warning("event=part_away document=%s error=%s", item.key, error)
+            with suppress(NotAvailable):
+                await self.registry.release([item.token], delay=_OWN_PAUSE_S)
+            return _OWN_PAUSE_S
+        except NotPermitted as error:
+            await self.registry.retry(item, str(error))
+        except asyncio.CancelledError:
+            with suppress(NotAvailable):
+                await self.registry.release([item.token])
+            raise
+        except Exception as error:
+            # One document that breaks our code must not stop the others; the type alone, as messages may quote text.
+            log.exception("event=document_failed document=%s", item.key)
+            await self.registry.retry(item, type(error).__name__)
+        finally:
+            keeper.cancel()
+        return 0.0
+
+    async def bring_up_to_date(self, item: Work) -> None:
+        """Make the index say of this document what Nextcloud says now."""
+        row = await self.registry.document(item.key)
+        if row is not None and row.status is Status.ERASED:
+            await self.vectors.drop(item.key)
+            await self.registry.finish(item)
+            return
+        if item.lane is Lane.ACCESS and row is not None and row.live:
+            await self._move(item, row)
+            return
+        source = self.sources[item.key.source]
+        session = self.nextcloud.as_user(_reader(item, row))
+        try:
+            fetched = await source.fetch(session, item.key, row.scopes if row else (), limit=self._limit)
+        except Missing:
+            await self._gone(item)
+            return
+        except Unindexable as error:
+            sighting = await source.locate(session, item.key, row.scopes if row else ())
+            await self._publish_title(item, Fetched(sighting, b"", settled=True), error)
+            return
+        await self._index(item, row, fetched, source=source, session=session)
+
+    async def _index(
+        self, item: Work, row: DocumentRow | None, fetched: Fetched, *, source: Source, session: Session
+    ) -> None:
+        content = hashlib.sha256(fetched.body).hexdigest()
+        if row is not None and row.live and row.content_hash == content and row.title == fetched.sighting.title:
+            await self._confirm(item, row, fetched)
+            return
+        try:
+            parsed, reason = await self._parse(fetched), None
+        except Unindexable as error:
+            parsed, reason = title_only(fetched.sighting), error.reason
+        known = await self.vectors.vectors_of(item.key, row.live) if row is not None and row.live else {}
+        points = await make_points(
+            fetched.sighting,
+            parsed,
+            generation=item.generation,
+            known=known,
+            embedder=self.embedder,
+            encoder=self.encoder,
+        )
+        await self.vectors.write(points)
+        now = await self._look_again(source, session, fetched.sighting)
+        if now.scopes != fetched.sighting.scopes or now.path != fetched.sighting.path:
+            await self._set_place(now)
+        settled = fetched.settled and now.version == fetched.sighting.version
+        published = await self.registry.publish(
+            item,
+            replace(now, version=fetched.sighting.version),
+            content_hash=content,
+            chunks=len(points),
+            settled=settled,
+            truncated=parsed.truncated,
+            reason=reason,
+        )
+        await self._clean(item, published=published)
+        await self._settle(item, settled=settled)
+
+    async def _confirm(self, item: Work, row: DocumentRow, fetched: Fetched) -> None:
+        """Nothing was written but its time or place."""
+        await self._set_place(fetched.sighting)
+        if await self.registry.confirm(item, fetched.sighting, settled=fetched.settled):
+            await self.vectors.keep_only(item.key, row.live)
+        await self._settle(item, settled=fetched.settled)
+
+    async def _publish_title(self, item: Work, fetched: Fetched, error: Unindexable) -> None:
+        points = await make_points(
+            fetched.sighting,
+            title_only(fetched.sighting),
+            generation=item.generation,
+            known={},
+            embedder=self.embedder,
+            encoder=self.encoder,
+        )
+        await self.vectors.write(points)
+        published = await self.registry.publish(
+            item, fetched.sighting, content_hash="", chunks=1, settled=True, truncated=False, reason=error.reason
+        )
+        await self._clean(item, published=published)
+        await self.registry.finish(item)
+
+    async def _clean(self, item: Work, *, published: bool) -> None:
+        """Our generation alone is left, or it is dropped because somebody else's won."""
+        if published:
+            await self.vectors.keep_only(item.key, item.generation)
+        else:
+            log.info("event=lease_lost document=%s", item.key)
+            await self.vectors.drop_generation(item.key, item.generation)
+
+    async def _settle(self, item: Work, *, settled: bool) -> None:
+        if not settled:
+            await self.registry.enqueue(item.key, Lane.CONTENT, item.reader, not_before=time.time() + _RESETTLE_S)
+        await self.registry.finish(item)
+
+    async def _gone(self, item: Work) -> None:
+        """Its owner (or the reader who used to find it) has it no more. A fresh sighting brings it back."""
+        await self.registry.hide(item.key, item=item)
+        await self.vectors.drop(item.key)
+        await self.registry.finish(item)
+
+    async def _move(self, item: Work, row: DocumentRow) -> None:
+        """Where it lies changed, not what it says: the registry already knows, tell the index."""
+        await self.vectors.set_place(
+            row.key, scopes=row.scopes, title=row.title, path=row.path, mtime=row.mtime, owner=row.owner
+        )
+        await self.registry.finish(item)
+
+    async def _look_again(self, source: Source, session: Session, before: Sighting) -> Sighting:
+        """Where it lies now that its points are written: a move in between must not leave old scopes behind."""
+        try:
+            return await source.locate(session, before.key, before.scopes)
+        except Missing:
+            return before  # deleted meanwhile: verify hides it, the next look removes it
+
+    async def _set_place(self, sighting: Sighting) -> None:
+        await self.vectors.set_place(
+            sighting.key,
+            scopes=sighting.scopes,
+            title=sighting.title,
+            path=sighting.path,
+            mtime=sighting.mtime,
+            owner=sighting.owner,
+        )
+
+    async def _parse(self, fetched: Fetched) -> Parsed:
+        sighting = fetched.sighting
+        return await self.extractor.extract(fetched.body, title=sighting.title, name=sighting.title, mime=sighting.mime)
+
+    async def _keep(self, item: Work) -> None:
+        """Prolong the lease for as long as the work lasts."""
+        while True:
+            await asyncio.sleep(self.settings.lease_s / 3)
+            with suppress(NotAvailable):
+                await self.registry.heartbeat(item.token, self.settings.lease_s)
+
+    @property
+    def _limit(self) -> int:
+        return self.settings.max_file_mb * 1024 * 1024
+
+
+def _reader(item: Work, row: DocumentRow | None) -> str:
+    """As whom to read: the owner sees every folder above a file, other readers only those below their share."""
+    return (row and (row.owner or row.reader)) or item.reader

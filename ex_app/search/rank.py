@@ -1,0 +1,144 @@
+# SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""Order, score, floor and near-duplicate collapse, computed over verified passages only.
+
+Nothing here may depend on a passage that the user cannot read: the engine's own fusion only picked the candidates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from ex_app.domain import Candidate, DocumentKey, Granted
+from ex_app.search.words import words
+
+# How much the best lexical match weighs against a perfect semantic one. Measured on Cranfield and XQuAD (en, de, es):
+# 0.7 to 1.0 are within half a point of nDCG@10 of each other, and better than DBSF and RRF on every set.
+_LEXICAL_WEIGHT = 0.8
+
+# A passage that covers this much of the question's weight in words is about it, whatever the model says of the
+# language. On XQuAD right answers cover 0.54 in the median, the best wrong ones to foreign questions 0.15 to 0.24.
+_COVERAGE_FLOOR = 0.42
+
+# Passages that share this much of their words are the same passage in two copies.
+_SAME = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What cosines mean for a model: noise and good are those of unrelated and of perfect pairs, floor divides them."""
+
+    noise: float = 0.1
+    good: float = 0.8
+    floor: float = 0.36
+
+    def relevance(self, cosine: float) -> float:
+        """A cosine as a number from 0 to 1."""
+        return min(1.0, max(0.0, (cosine - self.noise) / (self.good - self.noise)))
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A verified document with the passage that answers best and its relevance in [0, 1]."""
+
+    document: DocumentKey
+    grant: Granted
+    passage: Candidate
+    score: float
+
+
+def rank(
+    candidates: Sequence[Candidate], granted: Mapping[DocumentKey, Granted], question: str, scale: Scale
+) -> list[Ranked]:
+    """Granted documents that answer the question, best first; passages below the floor and second copies left out."""
+    verified = [candidate for candidate in candidates if candidate.document in granted]
+    coverage = _Coverage(question, verified)
+    best_sparse = max((candidate.sparse for candidate in verified), default=0.0)
+    best: dict[DocumentKey, Ranked] = {}
+    for candidate in verified:
+        lexical = candidate.sparse / best_sparse if best_sparse > 0 else 0.0
+        covered = coverage.of(candidate)
+        if candidate.dense < scale.floor and covered < _COVERAGE_FLOOR:
+            continue
+        score = (scale.relevance(candidate.dense) + _LEXICAL_WEIGHT * lexical) / (1 + _LEXICAL_WEIGHT)
+        ranked = Ranked(candidate.document, granted[candidate.document], candidate, score)
+        known = best.get(candidate.document)
+        if known is None or _order(ranked) < _order(known):
+            best[candidate.document] = ranked
+    return _collapse(sorted(best.values(), key=_order))
+
+
+def promising(candidates: Sequence[Candidate], scale: Scale) -> list[Candidate]:
+    """Unverified candidates in the order in which to ask about them. For asking only: this order is never shown."""
+    best_sparse = max((candidate.sparse for candidate in candidates), default=0.0) or 1.0
+    return sorted(
+        candidates,
+        key=lambda candidate: (
+            -(scale.relevance(candidate.dense) + _LEXICAL_WEIGHT * candidate.sparse / best_sparse),
+            candidate.document,
+            candidate.chunk.ordinal,
+        ),
+    )
+
+
+def terms(question: str) -> frozenset[str]:
+    """The folded words of a question."""
+    return frozenset(word.folded for word in words(question))
+
+
+class _Coverage:
+    """How much of a question's weight a passage covers.
+
+    A word weighs more the fewer of the verified passages have it, so that "what is the" weighs nothing without a list
+    of stopwords for every language, and without a statistic that other people's documents could move.
+    """
+
+    def __init__(self, question: str, verified: Sequence[Candidate]) -> None:
+        self._words = {id(candidate): _folded(candidate) for candidate in verified}
+        asked = terms(question)
+        counts = Counter(word for found in self._words.values() for word in asked & found)
+        number = len(verified)
+        self._weights = {word: math.log(1 + (number - counts[word] + 0.5) / (counts[word] + 0.5)) for word in asked}
+        self._total = sum(self._weights.values()) or 1.0
+
+    def of(self, candidate: Candidate) -> float:
+        """A share from 0 to 1."""
+        found = self._words[id(candidate)]
+        return sum(weight for word, weight in self._weights.items() if word in found) / self._total
+
+
+def _folded(candidate: Candidate) -> Set[str]:
+    text = "\n".join((candidate.title, *candidate.chunk.headings, candidate.chunk.text))
+    return {word.folded for word in words(text)}
+
+
+def _order(ranked: Ranked) -> tuple[float, int, DocumentKey, int]:
+    """Best first; among equals the newest; then by key, so that the order is always the same."""
+    return (-ranked.score, -ranked.grant.mtime, ranked.document, ranked.passage.chunk.ordinal)
+
+
+def _collapse(ordered: Iterable[Ranked]) -> list[Ranked]:
+    """Of copies of the same passage the newest stays, where the best of them stood."""
+    kept: list[Ranked] = []
+    fingerprints: list[frozenset[tuple[str, ...]]] = []
+    for ranked in ordered:
+        fingerprint = _shingles(ranked.passage.chunk.text)
+        twin = next((i for i, other in enumerate(fingerprints) if _alike(fingerprint, other)), None)
+        if twin is None:
+            kept.append(ranked)
+            fingerprints.append(fingerprint)
+        elif ranked.grant.mtime > kept[twin].grant.mtime:
+            kept[twin] = Ranked(ranked.document, ranked.grant, ranked.passage, kept[twin].score)
+    return kept
+
+
+def _shingles(text: str) -> frozenset[tuple[str, ...]]:
+    folded = [word.folded for word in words(text)]
+    return frozenset(zip(folded, folded[1:], folded[2:], strict=False)) or frozenset({tuple(folded)})
+
+
+def _alike(one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -> bool:
+    return len(one & other) >= _SAME * len(one | other)

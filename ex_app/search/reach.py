@@ -1,0 +1,106 @@
+# SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""What is open to a user, remembered for a minute. It only says where to look; Nextcloud decides later."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from ex_app.domain import Missing, NextcloudUnavailable, NotPermitted, Reach
+from ex_app.nextcloud.session import Nextcloud, Session
+from ex_app.sources import Source
+
+_USERS = 2_000  # remembered at once; a reach is some kilobytes
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A reach, whether a source could not be asked for its part, and how to confirm it when it has grown old."""
+
+    reach: Reach
+    degraded: bool
+    remembered: bool
+    confirm: Awaitable[Known] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    known: Known
+    pulse: tuple[str, ...]
+    epoch: int
+    until: float
+
+
+class ReachBook:
+    """Reach per user: computed, kept `ttl` seconds, then kept or recomputed as the sources' pulses say."""
+
+    def __init__(
+        self,
+        nextcloud: Nextcloud,
+        sources: Mapping[str, Source],
+        *,
+        ttl: float,
+        epoch: Callable[[], Awaitable[int]],
+    ) -> None:
+        self._nextcloud = nextcloud
+        self._sources = sources
+        self._ttl = ttl
+        self._epoch = epoch
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+
+    async def of(self, user: str) -> Known:
+        """The user's reach. An old one comes at once, with `confirm` running beside the search."""
+        entry = self._entries.get(user)
+        if entry is None or entry.epoch != await self._epoch():
+            return await self.fresh(user)
+        if entry.until > time.monotonic():
+            return entry.known
+        confirm = asyncio.ensure_future(self._confirm(user, entry))
+        return Known(entry.known.reach, entry.known.degraded, remembered=True, confirm=confirm)
+
+    async def fresh(self, user: str) -> Known:
+        """Ask Nextcloud now, whatever is remembered."""
+        session = self._nextcloud.as_user(user)
+        epoch = await self._epoch()
+        # The pulse is read first: a change between the two makes the next comparison differ, which is the safe side.
+        pulse = await self._pulse(session)
+        parts = await asyncio.gather(*(_part(source, session) for source in self._sources.values()))
+        reach = Reach()
+        for part in parts:
+            reach = reach | (part or Reach())
+        degraded = any(part is None for part in parts)
+        if not degraded and "" not in pulse:
+            known = Known(reach, degraded=False, remembered=True)
+            self._entries[user] = _Entry(known, pulse, epoch, time.monotonic() + self._ttl)
+            self._entries.move_to_end(user)
+            if len(self._entries) > _USERS:
+                self._entries.popitem(last=False)
+        return Known(reach, degraded, remembered=False)
+
+    async def _confirm(self, user: str, entry: _Entry) -> Known:
+        if await self._pulse(self._nextcloud.as_user(user)) != entry.pulse:
+            return await self.fresh(user)
+        self._entries[user] = _Entry(entry.known, entry.pulse, entry.epoch, time.monotonic() + self._ttl)
+        return entry.known
+
+    async def _pulse(self, session: Session) -> tuple[str, ...]:
+        return tuple(await asyncio.gather(*(_pulse(source, session) for source in self._sources.values())))
+
+
+async def _pulse(source: Source, session: Session) -> str:
+    """Empty when it cannot be told."""
+    try:
+        return await source.pulse(session)
+    except (NextcloudUnavailable, NotPermitted, Missing):
+        return ""
+
+
+async def _part(source: Source, session: Session) -> Reach | None:
+    try:
+        return await source.reach(session)
+    except (NextcloudUnavailable, NotPermitted, Missing):
+        return None

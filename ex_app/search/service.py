@@ -1,0 +1,264 @@
+# SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""Search: reach, recall, registry, verify, rank. The index suggests, Nextcloud decides."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from ex_app.domain import (
+    Answer,
+    BadRequest,
+    Candidate,
+    DocumentKey,
+    Filters,
+    Granted,
+    Hit,
+    Lane,
+    Reach,
+    Sparse,
+)
+from ex_app.nextcloud import ocs
+from ex_app.nextcloud.session import Nextcloud
+from ex_app.search.excerpt import excerpt
+from ex_app.search.rank import Ranked, Scale, promising, rank, terms
+from ex_app.search.reach import Known, ReachBook
+from ex_app.search.verify import Verdicts, verify
+from ex_app.settings import Settings
+from ex_app.sources import Source
+from ex_app.store.documents import LiveRow, Status
+from ex_app.store.registry import Due, Registry
+from ex_app.store.vectors import Vectors
+
+log = logging.getLogger(__name__)
+
+MAX_LIMIT = 100
+MAX_QUERY = 10_000  # characters; the model reads the first few hundred words anyway
+
+# Passages per leg and documents verified per round: one Nextcloud request for files and notes.
+_PASSAGES = 200
+_DOCUMENTS = 100
+_ROUNDS = 3
+
+# Pages grow to this many hits (Nextcloud's search bar asks for 5, 10 … 25). Gathering for the largest one every time
+# keeps the order the same when a page grows.
+_LARGEST_PAGE = 25
+
+# When more than this share of a round is denied, the remembered reach is probably stale: ask again once.
+_STARVED = 0.5
+
+
+class Embeds(Protocol):
+    """What search needs of the dense model."""
+
+    async def query(self, text: str) -> tuple[float, ...]:
+        """The vector of a question."""
+
+
+class EncodesQueries(Protocol):
+    """What search needs of the sparse encoder."""
+
+    def encode_query(self, text: str) -> Sparse:
+        """The BM25 vector of a question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks. vouched: Nextcloud itself authenticated this user for this very request, so the account is enabled."""
+
+    user: str
+    vouched: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked; raises BadRequest when it cannot be answered."""
+
+    text: str
+    limit: int = 10
+    filters: Filters = field(default_factory=Filters)
+
+    def __post_init__(self) -> None:
+        if not self.text.strip():
+            raise BadRequest("The question is empty: say what you look for")
+        if len(self.text) > MAX_QUERY:
+            raise BadRequest(f"The question is too long: at most {MAX_QUERY} characters")
+        if not 1 <= self.limit <= MAX_LIMIT:
+            raise BadRequest(f"limit must be between 1 and {MAX_LIMIT}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Vector:
+    dense: tuple[float, ...]
+    sparse: Sparse
+
+
+class Search:
+    """The read path, wired once per process."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        nextcloud: Nextcloud,
+        sources: Mapping[str, Source],
+        embedder: Embeds,
+        encoder: EncodesQueries,
+        vectors: Vectors,
+        registry: Registry,
+        scale: Scale,
+    ) -> None:
+        self._settings = settings
+        self._nextcloud = nextcloud
+        self._sources = sources
+        self._embedder = embedder
+        self._encoder = encoder
+        self._vectors = vectors
+        self._registry = registry
+        self._scale = scale
+        self._reaches = ReachBook(nextcloud, sources, ttl=settings.reach_ttl_s, epoch=registry.epoch)
+
+    async def search(self, caller: Caller, question: Question) -> Answer:
+        """Verified hits for this user now. Raises NotAvailable when the index or the model is away."""
+        unknown = question.filters.sources - self._sources.keys()
+        if unknown:
+            raise BadRequest(f"unknown source: use {', '.join(sorted(self._sources))}")
+        if not caller.vouched and not await ocs.is_enabled(self._nextcloud.as_user(caller.user)):
+            return Answer(())
+        known = await self._reaches.of(caller.user)
+        vector = _Vector(await self._embedder.query(question.text), self._encoder.encode_query(question.text))
+        outcome = await self._rounds(caller, question, vector, known.reach)
+        fresher = await self._fresher(caller, known, outcome)
+        if fresher is not None:
+            outcome = await self._rounds(caller, question, vector, fresher.reach)
+        hits, stale = self._hits(caller, question, outcome)
+        if stale:
+            await self._registry.enqueue_many(stale)
+        return Answer(hits, degraded=outcome.degraded or (fresher or known).degraded)
+
+    async def _fresher(self, caller: Caller, known: Known, outcome: _Outcome) -> Known | None:
+        """A newer reach when the remembered one has proved, or is likely, to be wrong."""
+        if known.confirm is not None:
+            confirmed = await known.confirm
+            return confirmed if confirmed.reach != known.reach else None
+        if not known.remembered or outcome.denied <= _STARVED * outcome.asked:
+            return None
+        fresh = await self._reaches.fresh(caller.user)
+        return fresh if fresh.reach != known.reach else None
+
+    async def _rounds(self, caller: Caller, question: Question, vector: _Vector, reach: Reach) -> _Outcome:
+        """Recall and verify until the page is full, the index has no more, or three rounds are over."""
+        outcome = _Outcome()
+        deadline = time.monotonic() + self._settings.search_deadline_s
+        for _ in range(_ROUNDS):
+            found = await self._vectors.recall(
+                vector.dense,
+                vector.sparse,
+                reach,
+                question.filters,
+                limit=_PASSAGES,
+                exclude=outcome.done,
+            )
+            if not found:
+                break
+            outcome = outcome.plus(await self._judge(caller, found, deadline=deadline))
+            full = len(outcome.granted) >= max(question.limit, _LARGEST_PAGE)
+            if full or len(found) < _PASSAGES or time.monotonic() >= deadline:
+                break
+        return outcome
+
+    async def _judge(self, caller: Caller, found: Sequence[Candidate], *, deadline: float) -> _Judged:
+        """Drop superseded points, then ask Nextcloud about the documents, most promising first."""
+        live = await self._registry.live({candidate.document for candidate in found})
+        current = promising([candidate for candidate in found if _is_live(candidate, live)], self._scale)
+        scopes = {candidate.document: candidate.scopes for candidate in current}
+        superseded = frozenset(candidate.document for candidate in found) - scopes.keys()
+        chosen = dict(list(scopes.items())[:_DOCUMENTS])
+        verdicts = await verify(
+            self._sources,
+            self._nextcloud.as_user(caller.user),
+            chosen,
+            seconds=max(0.05, deadline - time.monotonic()),
+        )
+        judged = tuple(candidate for candidate in current if candidate.document in chosen)
+        return _Judged(judged, live, verdicts, done=superseded | chosen.keys())
+
+    def _hits(self, caller: Caller, question: Question, outcome: _Outcome) -> tuple[tuple[Hit, ...], list[Due]]:
+        ordered = rank(outcome.candidates, outcome.granted, question.text, self._scale)[: question.limit]
+        asked = terms(question.text)
+        hits: list[Hit] = []
+        stale: list[Due] = []
+        for ranked in ordered:
+            row = outcome.live[ranked.document]
+            current = row.settled and row.version == ranked.grant.version
+            quotable = ranked.grant.quotable or self._settings.view_only_excerpts
+            if not current:
+                stale.append(Due(ranked.document, Lane.REFRESH, caller.user))
+            hits.append(_quoted(ranked, asked) if current and quotable else _bare(ranked, refreshing=not current))
+        return tuple(hits), stale
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    candidates: tuple[Candidate, ...]
+    live: Mapping[DocumentKey, LiveRow]
+    verdicts: Verdicts
+    done: frozenset[DocumentKey]  # need not be found again
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What the rounds have gathered so far."""
+
+    candidates: tuple[Candidate, ...] = ()
+    granted: Mapping[DocumentKey, Granted] = field(default_factory=dict)
+    live: Mapping[DocumentKey, LiveRow] = field(default_factory=dict)
+    done: frozenset[DocumentKey] = frozenset()
+    asked: int = 0
+    denied: int = 0
+    degraded: bool = False
+
+    def plus(self, judged: _Judged) -> _Outcome:
+        return replace(
+            self,
+            candidates=(*self.candidates, *judged.candidates),
+            granted={**self.granted, **judged.verdicts.granted},
+            live={**self.live, **judged.live},
+            done=self.done | judged.done,
+            asked=self.asked + len({candidate.document for candidate in judged.candidates}),
+            denied=self.denied + len(judged.verdicts.denied),
+            degraded=self.degraded or judged.verdicts.degraded,
+        )
+
+
+def _is_live(candidate: Candidate, live: Mapping[DocumentKey, LiveRow]) -> bool:
+    row = live.get(candidate.document)
+    return row is not None and row.status is Status.CURRENT and row.generation == candidate.generation
+
+
+def _quoted(ranked: Ranked, asked: frozenset[str]) -> Hit:
+    passage = ranked.passage.chunk
+    quote = excerpt(passage.text, asked)
+    return replace(
+        _bare(ranked, refreshing=False),
+        excerpt=quote.text,
+        highlights=quote.highlights,
+        page=passage.page,
+        start=passage.start + quote.start,
+        end=passage.start + quote.end,
+    )
+
+
+def _bare(ranked: Ranked, *, refreshing: bool) -> Hit:
+    """Listed by its current title and place alone."""
+    return Hit(
+        document=ranked.document,
+        place=ranked.grant.place,
+        score=round(ranked.score, 4),
+        mtime=ranked.grant.mtime,
+        refreshing=refreshing,
+    )
