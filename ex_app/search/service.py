@@ -81,6 +81,7 @@ class Question:
     text: str
     limit: int = 10
     filters: Filters = field(default_factory=Filters)
+    kinds: frozenset[str] = frozenset()  # of Place.kind; empty for all
 
     def __post_init__(self) -> None:
         if not self.text.strip():
@@ -124,9 +125,7 @@ class Search:
 
     async def search(self, caller: Caller, question: Question) -> Answer:
         """Verified hits for this user now. Raises NotAvailable when the index or the model is away."""
-        unknown = question.filters.sources - self._sources.keys()
-        if unknown:
-            raise BadRequest(f"unknown source: use {', '.join(sorted(self._sources))}")
+        question = self._narrowed(question)
         if not caller.vouched and not await ocs.is_enabled(self._nextcloud.as_user(caller.user)):
             return Answer(())
         known = await self._reaches.of(caller.user)
@@ -139,6 +138,16 @@ class Search:
         if stale:
             await self._registry.enqueue_many(stale)
         return Answer(hits, degraded=outcome.degraded or (fresher or known).degraded)
+
+    def _narrowed(self, question: Question) -> Question:
+        """The sources that can show the wanted kinds. Raises BadRequest for a kind that no source has."""
+        if not question.kinds:
+            return question
+        all_kinds = frozenset[str]().union(*(source.kinds for source in self._sources.values()))
+        if not question.kinds <= all_kinds:
+            raise BadRequest(f"Unknown kind: use {', '.join(sorted(all_kinds))}")
+        names = frozenset(name for name, source in self._sources.items() if source.kinds & question.kinds)
+        return replace(question, filters=replace(question.filters, sources=names))
 
     async def _fresher(self, caller: Caller, known: Known, outcome: _Outcome) -> Known | None:
         """A newer reach when the remembered one has proved, or is likely, to be wrong."""
@@ -188,11 +197,13 @@ class Search:
         return _Judged(judged, live, verdicts, done=superseded | chosen.keys())
 
     def _hits(self, caller: Caller, question: Question, outcome: _Outcome) -> tuple[tuple[Hit, ...], list[Due]]:
-        ordered = rank(outcome.candidates, outcome.granted, question.text, self._scale)[: question.limit]
+        ordered = rank(outcome.candidates, outcome.granted, question.text, self._scale)
+        if question.kinds:
+            ordered = [ranked for ranked in ordered if ranked.grant.place.kind in question.kinds]
         asked = terms(question.text)
         hits: list[Hit] = []
         stale: list[Due] = []
-        for ranked in ordered:
+        for ranked in ordered[: question.limit]:
             row = outcome.live[ranked.document]
             current = row.settled and row.version == ranked.grant.version
             quotable = ranked.grant.quotable or self._settings.view_only_excerpts

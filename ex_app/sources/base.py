@@ -18,6 +18,14 @@ class Source(Protocol):
     def name(self) -> str:
         """The first part of its document keys."""
 
+    @property
+    def kinds(self) -> frozenset[str]:
+        """What its documents are called when shown (Place.kind)."""
+
+    @property
+    def shared_walks(self) -> bool:
+        """Whether a container has several members of whom any one walks it; else each is walked by its owner alone."""
+
     async def pulse(self, session: Session) -> str:
         """A token that changes whenever anything of this source changes for the user: one request."""
 

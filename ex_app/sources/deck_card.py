@@ -62,6 +62,8 @@ class DeckCardSource:
     """Implements Source for Deck cards."""
 
     name = NAME
+    kinds = frozenset({NAME})
+    shared_walks = True
 
     async def pulse(self, session: Session) -> str:
         """The boards with their times of last change."""

@@ -47,6 +47,8 @@ class FileSource:
     """Implements Source for files. Keeps a short memory of harmless facts about accounts."""
 
     name = NAME
+    kinds = frozenset({"file", "note"})
+    shared_walks = False
 
     def __init__(self) -> None:
         self._homes: dict[str, tuple[float, ScopeId]] = {}
