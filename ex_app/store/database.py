@@ -9,9 +9,9 @@ import contextlib
 import fcntl
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from alembic import command
 from alembic.config import Config
@@ -27,6 +27,8 @@ from ex_app.domain import NotAvailable, SemanticSearchError
 from ex_app.settings import Settings
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 FILE_NAME = "registry.db"
 
@@ -62,43 +64,66 @@ _MIGRATION_LOCK = 0x53656D53
 
 
 class Database:
-    """Connections to the registry. Writers of one process queue here, so that only other processes' wait in SQLite."""
+    """Connections to the registry. Writers of one process queue here, so that only other processes' wait in SQLite.
+
+    A caller that is cancelled walks away; its transaction goes on to its end. Cancelled half-way, the driver would
+    leave an open transaction behind, and everybody else waiting for its lock.
+    """
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._writers = engine
-        self._readers = engine.execution_options(sqlite_begin="BEGIN")
-        self._bare = engine.execution_options(sqlite_begin="")
-        self.is_sqlite = engine.dialect.name == "sqlite"
+        self._readers = engine.execution_options(sqlite_begin="")
+        self._is_sqlite = engine.dialect.name == "sqlite"
         self._turn: contextlib.AbstractAsyncContextManager[Any] = (
-            asyncio.Lock() if self.is_sqlite else contextlib.nullcontext()
+            asyncio.Lock() if self._is_sqlite else contextlib.nullcontext()
         )
+        self._running: set[asyncio.Task[Any]] = set()
 
-    @contextlib.asynccontextmanager
-    async def writing(self) -> AsyncIterator[AsyncConnection]:
-        """A transaction that holds SQLite's write lock from its start. Raises NotAvailable when there is no answer."""
-        async with _answering(), self._turn, self._writers.begin() as connection:
-            yield connection
+    async def write(self, job: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+        """Run `job` in a transaction that holds SQLite's write lock from its start. Raises NotAvailable."""
+        return await self._to_the_end(self._write(job))
 
-    @contextlib.asynccontextmanager
-    async def reading(self) -> AsyncIterator[AsyncConnection]:
-        """A consistent view that never waits for writers. Raises NotAvailable when there is no answer."""
-        async with _answering(), self._readers.begin() as connection:
-            yield connection
+    async def read(self, job: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+        """Run statements that each see what is committed and never wait for writers. Raises NotAvailable."""
+        return await self._to_the_end(self._read(job))
 
     async def scrub(self) -> bool:
         """Move everything from SQLite's log into the file and empty the log, so that erased words are in neither.
 
         False when a reader or writer was in the way: ask again later. PostgreSQL cleans up by itself (VACUUM).
         """
-        if not self.is_sqlite:
-            return True
-        async with _answering(), self._turn, self._bare.connect() as connection:
+        return await self._to_the_end(self._scrub()) if self._is_sqlite else True
+
+    async def close(self) -> None:
+        """Let what is running end, then give every connection back."""
+        await asyncio.gather(*self._running, return_exceptions=True)
+        await self._writers.dispose()
+
+    async def _write(self, job: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+        async with self._turn, self._writers.begin() as connection:
+            return await job(connection)
+
+    async def _read(self, job: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+        async with self._readers.connect() as connection:
+            return await job(connection)
+
+    async def _scrub(self) -> bool:
+        async with self._turn, self._readers.connect() as connection:
             row = (await connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)"))).one()
             return int(row[0]) == 0
 
-    async def close(self) -> None:
-        """Give every connection back."""
-        await self._writers.dispose()
+    async def _to_the_end(self, running: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.ensure_future(running)
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        with _answering():
+            return await asyncio.shield(task)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        # Looked at here too: nobody else does when the caller has walked away.
+        if not task.cancelled() and (error := task.exception()):
+            log.debug("registry_call_failed error=%s", type(error).__name__)
 
 
 async def open_database(settings: Settings) -> Database:
@@ -131,8 +156,8 @@ def file_system_of(path: Path, mounts: str) -> str:
     return found
 
 
-@contextlib.asynccontextmanager
-async def _answering() -> AsyncIterator[None]:
+@contextlib.contextmanager
+def _answering() -> Iterator[None]:
     try:
         yield
     except (OperationalError, InterfaceError) as error:
@@ -158,9 +183,10 @@ async def _open_sqlite(directory: Path) -> Database:
 
 async def _open_postgresql(url: URL) -> Database:
     engine = create_async_engine(url, pool_size=4, max_overflow=4, pool_pre_ping=True)
-    async with _closing_on_error(engine), _answering(), engine.begin() as connection:
-        await connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
-        await connection.run_sync(_upgrade)
+    with _answering():
+        async with _closing_on_error(engine), engine.begin() as connection:
+            await connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
+            await connection.run_sync(_upgrade)
     return Database(engine)
 
 

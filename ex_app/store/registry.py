@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from functools import partial
 
-from sqlalchemy import Integer, Text, cast, delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ex_app.domain import (
@@ -28,27 +27,15 @@ from ex_app.domain import (
     Work,
 )
 from ex_app.settings import Settings
-from ex_app.store import documents, work
-from ex_app.store.database import Database, insert, open_database
+from ex_app.store import documents, facts, walks, work
+from ex_app.store.database import Database, open_database
 from ex_app.store.documents import DocumentRow, LiveRow, Status, batches
-from ex_app.store.tables import containers, meta, pulses
+from ex_app.store.walks import Pulse
 from ex_app.store.work import Due, Failure, backoff
 
 __all__ = ["DocumentRow", "Due", "Failure", "LiveRow", "Pulse", "Registry", "Status", "open_registry"]
 
 Clock = Callable[[], float]
-
-_INSTANCE = "instance"
-_EPOCH = "reach_epoch"
-_SETTING = "setting:"
-
-
-@dataclass(frozen=True, slots=True)
-class Pulse:
-    """What told at the last walk whether anything of a user's changed, and when that walk ended."""
-
-    value: str
-    walked_at: float
 
 
 async def open_registry(settings: Settings, *, clock: Clock = time.time) -> Registry:
@@ -79,10 +66,7 @@ class Registry:
 
     async def bind(self, instance_id: str) -> None:
         """Make this the registry of one Nextcloud instance. Raises SemanticSearchError when it is another's already."""
-        async with self._database.writing() as connection:
-            statement = insert(connection, meta).values(key=_INSTANCE, value=instance_id)
-            await connection.execute(statement.on_conflict_do_nothing())
-            bound = await _fact(connection, _INSTANCE)
+        bound = await self._database.write(lambda connection: facts.bind(connection, instance_id))
         if bound != instance_id:
             raise SemanticSearchError(
                 f"This registry belongs to the Nextcloud instance {bound!r}, not to {instance_id!r}. Give each "
@@ -91,31 +75,19 @@ class Registry:
 
     async def get_setting(self, key: str) -> str | None:
         """A setting that all processes share; None when never set."""
-        async with self._database.reading() as connection:
-            return await _fact(connection, _SETTING + key)
+        return await self._database.read(lambda connection: facts.get_setting(connection, key))
 
     async def set_setting(self, key: str, value: str) -> None:
         """Set it, for all processes."""
-        async with self._database.writing() as connection:
-            statement = insert(connection, meta).values(key=_SETTING + key, value=value)
-            await connection.execute(
-                statement.on_conflict_do_update(index_elements=["key"], set_={"value": statement.excluded.value})
-            )
+        await self._database.write(lambda connection: facts.set_setting(connection, key, value))
 
     async def epoch(self) -> int:
         """The reach epoch: a cached reach of another epoch is no longer believed."""
-        async with self._database.reading() as connection:
-            return int(await _fact(connection, _EPOCH) or 0)
+        return await self._database.read(facts.epoch)
 
     async def bump_epoch(self) -> int:
         """Begin a new reach epoch, and return it."""
-        later = cast(cast(meta.c.value, Integer) + 1, Text)
-        async with self._database.writing() as connection:
-            statement = insert(connection, meta).values(key=_EPOCH, value="1")
-            value = await connection.scalar(
-                statement.on_conflict_do_update(index_elements=["key"], set_={"value": later}).returning(meta.c.value)
-            )
-        return int(value)
+        return await self._database.write(facts.bump_epoch)
 
     # --- Work
 
@@ -130,8 +102,7 @@ class Registry:
         failed tries. Durable on return; a large batch may be interrupted between its parts, so acknowledge after it.
         """
         for some in batches(dues):
-            async with self._database.writing() as connection:
-                await work.enqueue(connection, some, now=self._clock())
+            await self._database.write(partial(work.enqueue, dues=some, now=self._clock()))
 
     async def claim(self, limit: int, lease_s: float) -> list[Work]:
         """Lease up to `limit` documents for `lease_s` seconds, most urgent first; each with a generation of its own.
@@ -140,20 +111,21 @@ class Registry:
         without a word from its worker is quarantined instead. An erased document comes too, to be cleaned up after:
         look at its status before fetching.
         """
-        async with self._database.writing() as connection:
-            return await work.claim(
+        return await self._database.write(
+            lambda connection: work.claim(
                 connection, now=self._clock(), limit=limit, lease_s=lease_s, max_attempts=self._max_attempts
             )
+        )
 
     async def heartbeat(self, token: str, lease_s: float) -> bool:
         """Prolong a lease to `lease_s` seconds from now; False when it was lost: stop and drop what was made."""
-        async with self._database.writing() as connection:
-            return await work.heartbeat(connection, token, now=self._clock(), lease_s=lease_s)
+        return await self._database.write(
+            lambda connection: work.heartbeat(connection, token, now=self._clock(), lease_s=lease_s)
+        )
 
     async def finish(self, item: Work) -> bool:
         """Done, unless a change arrived meanwhile: then it is due again. False when the lease was lost."""
-        async with self._database.writing() as connection:
-            return await work.finish(connection, item, now=self._clock())
+        return await self._database.write(lambda connection: work.finish(connection, item, now=self._clock()))
 
     async def retry(self, item: Work, error: str, *, delay: float | None = None) -> bool:
         """Failed for now: again after `delay` seconds (default: exponential, jittered). False when the lease was lost.
@@ -161,26 +133,26 @@ class Registry:
         `error` is what an admin reads: no document text, no secret.
         """
         wait = backoff(item.attempts) if delay is None else delay
-        async with self._database.writing() as connection:
-            return await work.retry(connection, item, error, now=self._clock(), delay=wait)
+        return await self._database.write(
+            lambda connection: work.retry(connection, item, error, now=self._clock(), delay=wait)
+        )
 
     async def quarantine(self, item: Work, reason: Reason, detail: str = "", *, version: Version | None = None) -> bool:
         """Failed for good, until a change; `version`: the one that failed, if known. False when the lease was lost."""
-        async with self._database.writing() as connection:
-            return await work.quarantine(
+        return await self._database.write(
+            lambda connection: work.quarantine(
                 connection, item, reason, detail, now=self._clock(), version=version or Version("")
             )
+        )
 
     async def release(self, tokens: Iterable[str], *, delay: float = 0.0) -> None:
         """Give leases back uncounted, due after `delay` seconds: at shutdown, or when the fault was Nextcloud's."""
         for some in batches(tokens):
-            async with self._database.writing() as connection:
-                await work.release(connection, some, now=self._clock(), delay=delay)
+            await self._database.write(partial(work.release, tokens=some, now=self._clock(), delay=delay))
 
     async def failures(self, limit: int = 100) -> list[Failure]:
         """Quarantined documents, latest first."""
-        async with self._database.reading() as connection:
-            return await work.failures(connection, limit)
+        return await self._database.read(lambda connection: work.failures(connection, limit))
 
     # --- Documents
 
@@ -199,8 +171,8 @@ class Registry:
 
         reason: why it has no text (chunks 0). False when the lease was lost or the document erased: drop the points.
         """
-        async with self._database.writing() as connection:
-            return await documents.publish(
+        return await self._database.write(
+            lambda connection: documents.publish(
                 connection,
                 item,
                 sighting,
@@ -211,153 +183,97 @@ class Registry:
                 truncated=truncated,
                 reason=reason,
             )
+        )
 
     async def confirm(self, item: Work, sighting: Sighting, *, settled: bool) -> bool:
         """Its content hash is still the live one: note version and place. False without lease or live generation."""
-        async with self._database.writing() as connection:
-            return await documents.confirm(connection, item, sighting, now=self._clock(), settled=settled)
+        return await self._database.write(
+            lambda connection: documents.confirm(connection, item, sighting, now=self._clock(), settled=settled)
+        )
 
     async def place(self, sighting: Sighting, *, item: Work | None = None) -> bool:
         """Note title, path, parent, scopes, mtime, owner; version and text stay. With `item` only under its lease."""
-        async with self._database.writing() as connection:
-            return await documents.place(connection, sighting, now=self._clock(), item=item)
+        return await self._database.write(
+            lambda connection: documents.place(connection, sighting, now=self._clock(), item=item)
+        )
 
     async def rescope(self, source: str, moved: Iterable[Container]) -> list[DocumentKey]:
         """Give the documents directly in each container its scopes and path; returns which."""
         keys: list[DocumentKey] = []
         for container in moved:
-            async with self._database.writing() as connection:
-                keys += await documents.rescope(connection, source, container)
+            keys += await self._database.write(partial(documents.rescope, source=source, container=container))
         return keys
 
     async def hide(self, key: DocumentKey, *, item: Work | None = None) -> bool:
         """Gone at the source: nothing of it is live, its title and path are wiped. With `item` only under its lease."""
-        async with self._database.writing() as connection:
-            return await documents.hide(connection, key, item=item)
+        return await self._database.write(lambda connection: documents.hide(connection, key, item=item))
 
     async def erase(self, key: DocumentKey) -> None:
         """A person asked: gone from the next query on, never indexed again, work due to remove its points."""
-        async with self._database.writing() as connection:
+
+        async def job(connection: AsyncConnection) -> None:
             await work.enqueue(connection, [Due(key, Lane.ACCESS, "")], now=self._clock())
             await documents.erase(connection, key)
+
+        await self._database.write(job)
         await self.scrub()
 
     async def lift(self, key: DocumentKey) -> bool:
         """Take an erasure back: the next sighting may index it again. False when it wasn't erased."""
-        async with self._database.writing() as connection:
-            return await documents.lift(connection, key)
+        return await self._database.write(lambda connection: documents.lift(connection, key))
 
     async def forget_hidden(self, before: float) -> int:
         """Drop what is left of documents hidden and last seen before a moment; returns how many."""
         gone = 0
         while True:
-            async with self._database.reading() as connection:
-                keys = await documents.hidden_before(connection, before, documents.BATCH)
+            keys = await self._database.read(partial(documents.hidden_before, moment=before, limit=documents.BATCH))
             if not keys:
                 return gone
-            async with self._database.writing() as connection:
-                gone += await documents.forget(connection, keys)
+            gone += await self._database.write(partial(documents.forget, keys=keys))
 
     async def live(self, keys: Iterable[DocumentKey]) -> Mapping[DocumentKey, LiveRow]:
         """Which generation counts, for each of these documents that we know."""
-        async with self._database.reading() as connection:
-            return await documents.live(connection, keys)
+        return await self._database.read(lambda connection: documents.live(connection, keys))
 
     async def document(self, key: DocumentKey) -> DocumentRow | None:
         """Everything known of a document; None when we never met it."""
-        async with self._database.reading() as connection:
-            return await documents.document(connection, key)
+        return await self._database.read(lambda connection: documents.document(connection, key))
 
     async def by_parent(self, source: str, parents: Iterable[ScopeId]) -> list[DocumentRow]:
         """The documents directly in these containers, hidden and erased ones too."""
-        async with self._database.reading() as connection:
-            return await documents.by_parent(connection, source, list(parents))
+        return await self._database.read(lambda connection: documents.by_parent(connection, source, list(parents)))
 
     # --- What walkers remember
 
     async def containers(self, source: str, walker: str) -> Mapping[ScopeId, Container]:
         """The containers as this walker saw them last."""
-        async with self._database.reading() as connection:
-            rows = await connection.execute(
-                select(containers).where(containers.c.source == source, containers.c.walker == walker)
-            )
-            return {
-                ScopeId(row.scope): Container(
-                    ScopeId(row.scope), row.etag, row.path, tuple(ScopeId(scope) for scope in row.ancestors)
-                )
-                for row in rows
-            }
+        return await self._database.read(lambda connection: walks.containers(connection, source, walker))
 
     async def save_containers(self, source: str, walker: str, seen: Iterable[Container]) -> None:
         """Remember containers; save them after the work that their listing gave is enqueued."""
         for some in batches(sorted(seen, key=lambda container: container.scope)):
-            rows = [
-                {
-                    "source": source,
-                    "walker": walker,
-                    "scope": container.scope,
-                    "etag": container.etag,
-                    "path": container.path,
-                    "ancestors": list(container.ancestors),
-                }
-                for container in some
-            ]
-            async with self._database.writing() as connection:
-                statement = insert(connection, containers)
-                new = statement.excluded
-                await connection.execute(
-                    statement.on_conflict_do_update(
-                        index_elements=["source", "walker", "scope"],
-                        set_={"etag": new.etag, "path": new.path, "ancestors": new.ancestors},
-                    ),
-                    rows,
-                )
+            await self._database.write(partial(walks.save_containers, source=source, walker=walker, seen=some))
 
     async def drop_containers(self, source: str, walker: str, scopes: Iterable[ScopeId]) -> None:
         """Forget containers that this walker no longer sees."""
         for some in batches(scopes):
-            async with self._database.writing() as connection:
-                await connection.execute(
-                    delete(containers).where(
-                        containers.c.source == source, containers.c.walker == walker, containers.c.scope.in_(some)
-                    )
-                )
+            await self._database.write(partial(walks.drop_containers, source=source, walker=walker, scopes=some))
 
     async def pulse(self, source: str, user: str) -> Pulse | None:
         """The pulse at the last walk as `user`; None before the first."""
-        async with self._database.reading() as connection:
-            row = (
-                await connection.execute(
-                    select(pulses.c.pulse, pulses.c.walked_at).where(pulses.c.source == source, pulses.c.user == user)
-                )
-            ).one_or_none()
-        return row and Pulse(row.pulse, row.walked_at)
+        return await self._database.read(lambda connection: walks.pulse(connection, source, user))
 
     async def set_pulse(self, source: str, user: str, value: str) -> None:
         """Note a finished walk: its pulse, and that it ended now."""
-        async with self._database.writing() as connection:
-            statement = insert(connection, pulses).values(
-                source=source, user=user, pulse=value, walked_at=self._clock()
-            )
-            new = statement.excluded
-            await connection.execute(
-                statement.on_conflict_do_update(
-                    index_elements=["source", "user"], set_={"pulse": new.pulse, "walked_at": new.walked_at}
-                )
-            )
+        now = self._clock()
+        await self._database.write(lambda connection: walks.set_pulse(connection, source, user, value=value, now=now))
 
     # --- How far we are
 
     async def progress(self) -> Progress:
         """Over all documents."""
-        async with self._database.reading() as connection:
-            return await documents.progress(connection, None)
+        return await self._database.read(lambda connection: documents.progress(connection, None))
 
     async def progress_for(self, owner: str) -> Progress:
         """Over the documents that `owner` owns."""
-        async with self._database.reading() as connection:
-            return await documents.progress(connection, owner)
-
-
-async def _fact(connection: AsyncConnection, key: str) -> str | None:
-    return await connection.scalar(select(meta.c.value).where(meta.c.key == key))
+        return await self._database.read(lambda connection: documents.progress(connection, owner))

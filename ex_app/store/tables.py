@@ -66,7 +66,7 @@ documents = Table(
 
 # What is to be done, one row a document. `due` is the moment from which a row may be claimed: not before, end of
 # backoff, or end of the lease that `token` holds. `turn` makes a lane fair: the n-th row of a reader comes after
-# everybody else's (n-1)-th. `rearm_*` remembers a change that arrived while the row was in work.
+# everybody else's (n-1)-th. `rearm_*` remembers what was asked for while the row was in work; news: changes among it.
 work = Table(
     "work",
     metadata,
@@ -80,6 +80,7 @@ work = Table(
     Column("token", Text),
     Column("rearm_lane", SmallInteger),
     Column("rearm_at", Float(53)),
+    Column("rearm_news", Boolean, nullable=False, server_default=false()),
     Column("last_error", Text, nullable=False, server_default=""),
     Column("failed_at", Float(53)),
     Column("quarantined", Text),

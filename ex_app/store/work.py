@@ -44,6 +44,8 @@ ERROR_LENGTH = 300
 _RANKS = {lane: rank for rank, lane in enumerate(Lane)}
 _LANES = tuple(Lane)
 
+_DISARMED = {"rearm_lane": None, "rearm_at": None, "rearm_news": False}
+
 
 @dataclass(frozen=True, slots=True)
 class Due:
@@ -103,7 +105,7 @@ async def enqueue(connection: AsyncConnection, dues: Iterable[Due], *, now: floa
         statement.on_conflict_do_update(
             index_elements=["source", "id"],
             set_=_merge_into_row(new),
-            where=or_(work.c.quarantined.is_(None), new.lane != _RANKS[Lane.REFRESH]),
+            where=_may_wake(new),
         ),
         rows,
     )
@@ -113,7 +115,7 @@ def _merge_into_row(new: Any) -> dict[str, Any]:
     """What ON CONFLICT sets: `work` is the row that is there, `new` the wish."""
     leased = work.c.token.is_not(None)
     asleep = work.c.quarantined.is_not(None)
-    wish_only = and_(work.c.attempts > 0, new.lane == _RANKS[Lane.REFRESH])
+    wish_only = and_(~asleep, work.c.attempts > 0, new.lane == _RANKS[Lane.REFRESH])
     return {
         "lane": case((leased, work.c.lane), (asleep, new.lane), else_=_least(work.c.lane, new.lane)),
         "turn": case((and_(~leased, ~asleep, work.c.lane <= new.lane), work.c.turn), else_=new.turn),
@@ -122,9 +124,19 @@ def _merge_into_row(new: Any) -> dict[str, Any]:
         "attempts": case((or_(leased, wish_only), work.c.attempts), else_=0),
         "rearm_lane": case((leased, _least(func.coalesce(work.c.rearm_lane, new.lane), new.lane))),
         "rearm_at": case((leased, _least(func.coalesce(work.c.rearm_at, new.due), new.due))),
+        "rearm_news": and_(leased, or_(work.c.rearm_news, new.lane != _RANKS[Lane.REFRESH])),
         "quarantined": None,
         "enqueued_at": case((asleep, new.enqueued_at), else_=work.c.enqueued_at),
     }
+
+
+def _may_wake(new: Any) -> ColumnElement[bool]:
+    """A quarantined row is woken by a change, or by a reader when a reader was all that it lacked."""
+    return or_(
+        work.c.quarantined.is_(None),
+        work.c.quarantined == Reason.NO_READER.value,
+        new.lane != _RANKS[Lane.REFRESH],
+    )
 
 
 async def claim(
@@ -140,10 +152,9 @@ async def claim(
             .with_for_update(skip_locked=True)
         )
     ).all()
-    # Who was claimed that often without ever reporting takes its worker down with it.
-    exhausted = [row for row in rows if row.token is not None and row.attempts >= max_attempts]
-    rows = [row for row in rows if row not in exhausted]
+    exhausted = [row for row in rows if _is_exhausted(row, max_attempts)]
     await _give_up(connection, exhausted, now=now)
+    rows = [row for row in rows if not _is_exhausted(row, max_attempts)]
     if not rows:
         return []
     batch = uuid.uuid4().hex
@@ -156,20 +167,11 @@ async def claim(
             token=f"{batch}:{key}",
             generation=generations[key],
             # A change that came after the last claim is news: the count begins again.
-            attempts=row.attempts + 1 if row.rearm_lane is None else 1,
+            attempts=1 if row.rearm_news else row.attempts + 1,
         )
         for row in rows
     ]
-    await connection.execute(
-        update(work)
-        .where(work.c.source == bindparam("its_source"), work.c.id == bindparam("its_id"))
-        .values(token=bindparam("its_token"), attempts=bindparam("its_attempts"), due=now + lease_s)
-        .values(rearm_lane=None, rearm_at=None),
-        [
-            {"its_source": w.key.source, "its_id": w.key.id, "its_token": w.token, "its_attempts": w.attempts}
-            for w in claimed
-        ],
-    )
+    await _lease(connection, claimed, until=now + lease_s)
     for rank in {row.lane for row in rows}:
         served = max(row.turn for row in rows if row.lane == rank)
         await connection.execute(update(lanes).where(lanes.c.lane == rank, lanes.c.turn < served).values(turn=served))
@@ -184,16 +186,16 @@ async def heartbeat(connection: AsyncConnection, token: str, *, now: float, leas
 
 async def finish(connection: AsyncConnection, item: Work, *, now: float) -> bool:
     """Done: the row goes, or becomes due again when a change arrived meanwhile. False when the lease was lost."""
-    done = await connection.execute(delete(work).where(_untouched(item)))
+    done = await connection.execute(delete(work).where(holds(item), work.c.rearm_lane.is_(None)))
     return done.rowcount > 0 or await _rearm(connection, item, now=now)
 
 
 async def retry(connection: AsyncConnection, item: Work, error: str, *, now: float, delay: float) -> bool:
-    """Failed: due again after `delay` seconds, at once when a change came meanwhile. False when the lease was lost."""
+    """Failed: due again after `delay` seconds, earlier if a change came meanwhile. False when the lease was lost."""
     done = await connection.execute(
         update(work)
-        .where(_untouched(item))
-        .values(token=None, due=now + delay, last_error=error[:ERROR_LENGTH], failed_at=now)
+        .where(holds(item), ~work.c.rearm_news)
+        .values(token=None, due=now + delay, last_error=error[:ERROR_LENGTH], failed_at=now, **_DISARMED)
     )
     return done.rowcount > 0 or await _rearm(connection, item, now=now)
 
@@ -204,8 +206,8 @@ async def quarantine(
     """Failed for good: never claimed until a change, unless one arrived meanwhile. False when the lease was lost."""
     done = await connection.execute(
         update(work)
-        .where(_untouched(item))
-        .values(token=None, quarantined=reason.value, last_error=detail[:ERROR_LENGTH], failed_at=now)
+        .where(holds(item), ~work.c.rearm_news)
+        .values(token=None, quarantined=reason.value, last_error=detail[:ERROR_LENGTH], failed_at=now, **_DISARMED)
     )
     if done.rowcount == 0:
         return await _rearm(connection, item, now=now)
@@ -223,8 +225,7 @@ async def release(connection: AsyncConnection, tokens: Iterable[str], *, now: fl
             due=now + delay,
             attempts=work.c.attempts - 1,
             lane=_least(work.c.lane, func.coalesce(work.c.rearm_lane, work.c.lane)),
-            rearm_lane=None,
-            rearm_at=None,
+            **_DISARMED,
         )
     )
 
@@ -248,11 +249,6 @@ def holds(item: Work) -> ColumnElement[bool]:
     return and_(work.c.source == item.key.source, work.c.id == item.key.id, work.c.token == item.token)
 
 
-def _untouched(item: Work) -> ColumnElement[bool]:
-    """The lease is ours and no change arrived: one condition, so that none can slip in between."""
-    return and_(holds(item), work.c.rearm_lane.is_(None))
-
-
 async def _rearm(connection: AsyncConnection, item: Work, *, now: float) -> bool:
     done = await connection.execute(
         update(work)
@@ -262,12 +258,33 @@ async def _rearm(connection: AsyncConnection, item: Work, *, now: float) -> bool
             due=work.c.rearm_at,
             token=None,
             attempts=0,
-            rearm_lane=None,
-            rearm_at=None,
             enqueued_at=now,
+            **_DISARMED,
         )
     )
     return done.rowcount > 0
+
+
+async def _lease(connection: AsyncConnection, claimed: Sequence[Work], *, until: float) -> None:
+    await connection.execute(
+        update(work)
+        .where(work.c.source == bindparam("its_source"), work.c.id == bindparam("its_id"))
+        .values(token=bindparam("its_token"), attempts=bindparam("its_attempts"), due=until, **_DISARMED),
+        [
+            {
+                "its_source": item.key.source,
+                "its_id": item.key.id,
+                "its_token": item.token,
+                "its_attempts": item.attempts,
+            }
+            for item in claimed
+        ],
+    )
+
+
+def _is_exhausted(row: Any, max_attempts: int) -> bool:
+    """Claimed that often without a word from its worker: it takes whoever touches it down."""
+    return row.token is not None and row.attempts >= max_attempts and not row.rearm_news
 
 
 async def _give_up(connection: AsyncConnection, rows: Sequence[Any], *, now: float) -> None:

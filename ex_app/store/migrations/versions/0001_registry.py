@@ -83,6 +83,7 @@ def _create_work() -> None:
         sa.Column("token", sa.Text),
         sa.Column("rearm_lane", sa.SmallInteger),
         sa.Column("rearm_at", sa.Float(53)),
+        sa.Column("rearm_news", sa.Boolean, nullable=False, server_default=sa.false()),
         sa.Column("last_error", sa.Text, nullable=False, server_default=""),
         sa.Column("failed_at", sa.Float(53)),
         sa.Column("quarantined", sa.Text),

@@ -1,0 +1,82 @@
+# SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""What walkers remember of their last walk, so that an unchanged tree costs one request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import delete, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from ex_app.domain import Container, ScopeId
+from ex_app.store import tables
+from ex_app.store.database import insert
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """What told at the last walk whether anything of a user's changed, and when that walk ended."""
+
+    value: str
+    walked_at: float
+
+
+async def containers(connection: AsyncConnection, source: str, walker: str) -> dict[ScopeId, Container]:
+    """The containers as this walker saw them last."""
+    c = tables.containers.c
+    rows = await connection.execute(select(tables.containers).where(c.source == source, c.walker == walker))
+    return {
+        ScopeId(row.scope): Container(
+            ScopeId(row.scope), row.etag, row.path, tuple(ScopeId(scope) for scope in row.ancestors)
+        )
+        for row in rows
+    }
+
+
+async def save_containers(connection: AsyncConnection, source: str, walker: str, *, seen: Sequence[Container]) -> None:
+    """Remember containers, new ones and changed ones."""
+    statement = insert(connection, tables.containers)
+    new = statement.excluded
+    await connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=["source", "walker", "scope"],
+            set_={"etag": new.etag, "path": new.path, "ancestors": new.ancestors},
+        ),
+        [
+            {
+                "source": source,
+                "walker": walker,
+                "scope": container.scope,
+                "etag": container.etag,
+                "path": container.path,
+                "ancestors": list(container.ancestors),
+            }
+            for container in seen
+        ],
+    )
+
+
+async def drop_containers(connection: AsyncConnection, source: str, walker: str, *, scopes: Sequence[ScopeId]) -> None:
+    """Forget containers."""
+    c = tables.containers.c
+    await connection.execute(
+        delete(tables.containers).where(c.source == source, c.walker == walker, c.scope.in_(scopes))
+    )
+
+
+async def pulse(connection: AsyncConnection, source: str, user: str) -> Pulse | None:
+    """The pulse at the last walk as `user`, or None before the first."""
+    c = tables.pulses.c
+    rows = await connection.execute(select(c.pulse, c.walked_at).where(c.source == source, c.user == user))
+    row = rows.one_or_none()
+    return None if row is None else Pulse(row.pulse, row.walked_at)
+
+
+async def set_pulse(connection: AsyncConnection, source: str, user: str, *, value: str, now: float) -> None:
+    """Note a walk that ended now."""
+    statement = insert(connection, tables.pulses).values(source=source, user=user, pulse=value, walked_at=now)
+    await connection.execute(
+        statement.on_conflict_do_update(index_elements=["source", "user"], set_={"pulse": value, "walked_at": now})
+    )
