@@ -23,7 +23,8 @@ from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 from ex_app.domain import EngineUnavailable
 from ex_app.settings import Settings
 from ex_app.store import engine
-from ex_app.store.edge_shards import Desk, InUse, Shards, owned
+from ex_app.store.edge_desk import Desk
+from ex_app.store.edge_shards import InUse, Shards, Unreadable, owned
 
 HERE = Path(__file__).resolve().parents[1]
 UNIT = [1.0, 0.0]
@@ -131,6 +132,7 @@ async def test_errors_read_like_qdrants(client: AsyncQdrantClient, collection: s
     "condition",
     [
         {"key": "text", "match": {"text": "hotel"}},
+        {"key": "shared", "match": {"value": True}},
         {"key": "place", "geo_radius": {"center": {"lon": 1, "lat": 1}, "radius": 5}},
         {"key": "mtime", "range": {"gte": "2026-01-01T00:00:00Z"}},
         {"key": "scopes", "is_empty": False},
@@ -158,6 +160,7 @@ def test_a_condition_it_does_not_know_is_refused_rather_than_ignored(
         ("query", {"query": UNIT, "using": "dense", "params": {"indexed_only": True}}),
         ("scroll", {"order_by": "n"}),
         ("payload", {"payload": {"a": 1}}),
+        ("payload", {"payload": {"a": 1}, "points": [1]}),
         ("count", b"{not json"),
     ],
 )
@@ -271,6 +274,13 @@ def test_it_ends_with_its_parent(tmp_path: Path) -> None:
     assert process.process.stdin is not None
     process.process.stdin.close()
     assert process.process.wait(10) == 0
+
+
+def test_a_folder_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    Shards(tmp_path).close()
+    (tmp_path / "collections" / "travel" / "shard-1").mkdir(parents=True)
+    with pytest.raises(Unreadable, match=r"collections/travel cannot be opened"):
+        Shards(tmp_path)
 
 
 def test_half_made_and_half_deleted_collections_are_swept_at_start(tmp_path: Path) -> None:

@@ -4,13 +4,14 @@
 
     QDRANT__SERVICE__API_KEY=… python -m ex_app.store.edge_server --data DIR --port PORT
 
-Listens on 127.0.0.1 only and answers nothing without the key. It never optimizes segments: the engine serves nothing
-while it does.
+Listens on 127.0.0.1 only and answers nothing without the key. It never optimizes segments, as the engine serves nothing
+while it does; one call of our own, `POST /collections/{name}/compaction`, erases what was deleted, while it serves.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import hmac
 import logging
 import os
@@ -19,6 +20,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,14 +37,15 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ex_app.store import edge_convert as convert
-from ex_app.store.edge_shards import CollectionExists, Desk, InUse, NoCollection, Overloaded, Shards, owned
+from ex_app.store.edge_desk import Desk, Housekeeping, Overloaded
+from ex_app.store.edge_shards import CollectionExists, InUse, NoCollection, Shards, Unreadable, owned
 
 # The Qdrant release whose API this speaks: the first with a filterable IDF corpus.
 API_VERSION = "1.19.0"
 MAX_BODY = 32 * 1024 * 1024  # bytes; Qdrant's own limit
 
 _M = TypeVar("_M", bound=BaseModel)
-_Handler = Callable[[Request, Desk], Awaitable[Any]]
+_Handler = Callable[[Request, "_House"], Awaitable[Any]]
 _DELETION: TypeAdapter[models.PointIdsList | models.FilterSelector] = TypeAdapter(
     models.PointIdsList | models.FilterSelector
 )
@@ -55,6 +58,14 @@ class _Refused(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class _House:
+    """What the handlers work with."""
+
+    desk: Desk
+    housekeeping: Housekeeping
 
 
 class KeyRequired:
@@ -81,15 +92,18 @@ def build_app(shards: Shards, *, api_key: str) -> Starlette:
     if not api_key:
         raise ValueError("an API key is needed")
     desk = Desk(shards)
+    house = _House(desk, Housekeeping(desk))
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        keeping = asyncio.create_task(house.housekeeping.keep())
         yield
+        keeping.cancel()
         desk.close()
 
     def route(path: str, method: str, handler: _Handler) -> Route:
         async def endpoint(request: Request) -> Response:
-            return await _answer(request, desk, handler)
+            return await _answer(request, house, handler)
 
         return Route(path, endpoint, methods=[method])
 
@@ -109,6 +123,7 @@ def _routes() -> list[tuple[str, str, _Handler]]:
         (one, "PUT", _create),
         (one, "DELETE", _delete_collection),
         (f"{one}/index", "PUT", _create_index),
+        (f"{one}/compaction", "POST", _compact),
         (points, "PUT", _upsert),
         (points, "POST", _retrieve),
         (f"{points}/delete", "POST", _delete_points),
@@ -121,11 +136,11 @@ def _routes() -> list[tuple[str, str, _Handler]]:
     ]
 
 
-async def _answer(request: Request, desk: Desk, handler: _Handler) -> Response:
+async def _answer(request: Request, house: _House, handler: _Handler) -> Response:
     """Qdrant's envelope around what the handler gives or raises."""
     started = time.monotonic()
     try:
-        result = await handler(request, desk)
+        result = await handler(request, house)
     except Exception as fault:  # noqa: BLE001 - the outermost line: every fault becomes an answer
         status, message = _fault(fault)
         if status >= 500:
@@ -177,22 +192,22 @@ def _name(request: Request) -> str:
     return str(request.path_params["name"])
 
 
-async def _version(_: Request, __: Desk) -> dict[str, str]:
+async def _version(_: Request, __: _House) -> dict[str, str]:
     return {"title": "qdrant - vector search engine (embedded)", "version": API_VERSION}
 
 
-async def _list_collections(_: Request, desk: Desk) -> dict[str, Any]:
-    names = await desk.read(lambda shards: shards.names())
+async def _list_collections(_: Request, house: _House) -> dict[str, Any]:
+    names = await house.desk.read(lambda shards: shards.names())
     return {"collections": [{"name": name} for name in names]}
 
 
-async def _exists(request: Request, desk: Desk) -> dict[str, bool]:
-    return {"exists": _name(request) in await desk.read(lambda shards: shards.names())}
+async def _exists(request: Request, house: _House) -> dict[str, bool]:
+    return {"exists": _name(request) in await house.desk.read(lambda shards: shards.names())}
 
 
-async def _describe(request: Request, desk: Desk) -> dict[str, Any]:
+async def _describe(request: Request, house: _House) -> dict[str, Any]:
     name = _name(request)
-    created, info = await desk.read(lambda shards: (shards.request_of(name), shards.get(name).info()))
+    created, info = await house.desk.read(lambda shards: (shards.request_of(name), shards.get(name).info()))
     params = created.model_dump(mode="json", include={"vectors", "sparse_vectors"}, exclude_none=True)
     return {
         "status": "green",
@@ -213,69 +228,80 @@ async def _describe(request: Request, desk: Desk) -> dict[str, Any]:
     }
 
 
-async def _create(request: Request, desk: Desk) -> bool:
+async def _create(request: Request, house: _House) -> bool:
     name, asked = _name(request), await _parsed(request, models.CreateCollection)
-    await desk.write(lambda shards: shards.create(name, asked))
+    await house.desk.write(lambda shards: shards.create(name, asked))
     return True
 
 
-async def _delete_collection(request: Request, desk: Desk) -> bool:
+async def _delete_collection(request: Request, house: _House) -> bool:
     name = _name(request)
-    return await desk.write(lambda shards: shards.delete(name))
+    return await house.desk.write(lambda shards: shards.delete(name))
 
 
-async def _apply(request: Request, desk: Desk, operation: edge.UpdateOperation) -> dict[str, Any]:
+async def _add(request: Request, house: _House, operation: edge.UpdateOperation) -> dict[str, Any]:
     """Every write waits until it is durable, whatever the caller's `wait` says."""
     name = _name(request)
-    await desk.write(lambda shards: shards.update(name, operation))
+    await house.desk.write(lambda shards: shards.add(name, operation))
     return {"operation_id": 0, "status": "completed"}
 
 
-async def _create_index(request: Request, desk: Desk) -> dict[str, Any]:
-    return await _apply(request, desk, convert.field_index(await _parsed(request, models.CreateFieldIndex)))
+async def _replace(request: Request, house: _House, operation: edge.UpdateOperation) -> dict[str, Any]:
+    name = _name(request)
+    await house.desk.write(lambda shards: shards.replace(name, operation))
+    return {"operation_id": 0, "status": "completed"}
 
 
-async def _upsert(request: Request, desk: Desk) -> dict[str, Any]:
-    return await _apply(request, desk, convert.upsert(await _parsed(request, models.PointsList)))
+async def _compact(request: Request, house: _House) -> bool:
+    await house.housekeeping.compact(_name(request))
+    return True
 
 
-async def _delete_points(request: Request, desk: Desk) -> dict[str, Any]:
-    return await _apply(request, desk, convert.deletion(_DELETION.validate_json(await _body(request))))
+async def _create_index(request: Request, house: _House) -> dict[str, Any]:
+    return await _add(request, house, convert.field_index(await _parsed(request, models.CreateFieldIndex)))
 
 
-async def _set_payload(request: Request, desk: Desk) -> dict[str, Any]:
-    return await _apply(request, desk, convert.payload_update(await _parsed(request, models.SetPayload)))
+async def _upsert(request: Request, house: _House) -> dict[str, Any]:
+    return await _add(request, house, convert.upsert(await _parsed(request, models.PointsList)))
 
 
-async def _retrieve(request: Request, desk: Desk) -> list[dict[str, Any]]:
+async def _delete_points(request: Request, house: _House) -> dict[str, Any]:
+    return await _replace(request, house, convert.deletion(_DELETION.validate_json(await _body(request))))
+
+
+async def _set_payload(request: Request, house: _House) -> dict[str, Any]:
+    return await _replace(request, house, convert.payload_update(await _parsed(request, models.SetPayload)))
+
+
+async def _retrieve(request: Request, house: _House) -> list[dict[str, Any]]:
     name, asked = _name(request), convert.retrieve(await _parsed(request, models.PointRequest))
-    records = await desk.read(lambda shards: shards.get(name).retrieve(**asked))
+    records = await house.desk.read(lambda shards: shards.get(name).retrieve(**asked))
     return [convert.record_json(record) for record in records]
 
 
-async def _query(request: Request, desk: Desk) -> dict[str, Any]:
+async def _query(request: Request, house: _House) -> dict[str, Any]:
     name, asked = _name(request), convert.query(await _parsed(request, models.QueryRequest))
-    found = await desk.read(lambda shards: shards.get(name).query(asked))
+    found = await house.desk.read(lambda shards: shards.get(name).query(asked))
     return {"points": [convert.scored_json(point) for point in found]}
 
 
-async def _query_batch(request: Request, desk: Desk) -> list[dict[str, Any]]:
+async def _query_batch(request: Request, house: _House) -> list[dict[str, Any]]:
     name = _name(request)
     batch = await _parsed(request, models.QueryRequestBatch)
     asked = edge.QueryBatchRequest([convert.query(search) for search in batch.searches])
-    answers = await desk.read(lambda shards: shards.get(name).query_batch(asked))
+    answers = await house.desk.read(lambda shards: shards.get(name).query_batch(asked))
     return [{"points": [convert.scored_json(point) for point in found]} for found in answers]
 
 
-async def _scroll(request: Request, desk: Desk) -> dict[str, Any]:
+async def _scroll(request: Request, house: _House) -> dict[str, Any]:
     name, asked = _name(request), convert.scroll(await _parsed(request, models.ScrollRequest))
-    records, following = await desk.read(lambda shards: shards.get(name).scroll(asked))
+    records, following = await house.desk.read(lambda shards: shards.get(name).scroll(asked))
     return {"points": [convert.record_json(record) for record in records], "next_page_offset": following}
 
 
-async def _count(request: Request, desk: Desk) -> dict[str, int]:
+async def _count(request: Request, house: _House) -> dict[str, int]:
     name, asked = _name(request), convert.count(await _parsed(request, models.CountRequest))
-    return {"count": await desk.read(lambda shards: shards.get(name).count(asked))}
+    return {"count": await house.desk.read(lambda shards: shards.get(name).count(asked))}
 
 
 def watch_parent() -> None:
@@ -314,7 +340,7 @@ def main(arguments: list[str] | None = None) -> None:
                 timeout_keep_alive=60,
                 timeout_graceful_shutdown=3,
             )
-    except InUse as fault:
+    except (InUse, Unreadable) as fault:
         sys.exit(str(fault))
 
 

@@ -1,41 +1,32 @@
 # SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
 # SPDX-License-Identifier: AGPL-3.0-or-later
-"""The embedded engine's collections on disk, and the one thread that touches them.
+"""The embedded engine's collections on disk.
 
 An update is written to the shard's write-ahead log before it returns, so a killed process loses nothing that was
-acknowledged. Against a power cut the shard is also flushed within FLUSH_AFTER_S of a write (Qdrant's server: 5 s).
+acknowledged; `flush` guards against a power cut. Deleting does not erase: a compaction copies the living points into a
+second shard beside the serving one, which then takes over, and removes the old files.
 """
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
-import itertools
 import logging
 import os
-import queue
 import re
 import shutil
-import threading
-import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import qdrant_edge as edge
 from qdrant_client.http import models
 
 from ex_app.store.edge_convert import shard_config
 
-FLUSH_AFTER_S = 1.0
-# How far a write yields to reads that arrive after it. Bounded, so that steady searching cannot starve indexing.
-WRITE_YIELDS_S = 0.25
-MAX_WAITING = 512
+COPY_BATCH = 100  # points a step of a compaction copies; searches wait while it does
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,126}")
-_T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 
@@ -51,8 +42,12 @@ class CollectionExists(Exception):
     """There already is a collection of that name."""
 
 
-class Overloaded(Exception):
-    """Too many requests wait for the shard."""
+class Unreadable(Exception):
+    """A collection's files cannot be opened."""
+
+
+class Abandoned(Exception):
+    """A compaction was given up."""
 
 
 @contextmanager
@@ -71,22 +66,32 @@ def owned(folder: Path) -> Iterator[None]:
         yield
 
 
-class Shards:
-    """All collections of a folder, each `collections/<name>/` with `collection.json` and `shard/`. Not thread-safe.
+@dataclass(slots=True)
+class _Rebuild:
+    """A fresh shard that takes over once it holds every living point. offset: the next point to copy."""
 
-    Half-made and half-deleted collections carry a leading dot and are swept at the next start.
+    shard: edge.EdgeShard
+    offset: edge.PointId | None = None
+    soiled: bool = False
+
+
+class Shards:
+    """All collections of a folder. Not thread-safe.
+
+    `collections/<name>/` holds `collection.json` (the request that made it), `shard-<n>/` (the highest n is valid) and,
+    since the first deletion after the last compaction, an empty file `garbage`. Names with a leading dot are unfinished
+    or unwanted and are swept at the next start.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "collections"
         self._open: dict[str, edge.EdgeShard] = {}
         self._dirty: set[str] = set()
+        self._rebuilds: dict[str, _Rebuild] = {}
         self._folder.mkdir(parents=True, exist_ok=True)
-        for path in sorted(self._folder.iterdir()):
-            if path.name.startswith("."):
-                shutil.rmtree(path)
-            else:
-                self._open[path.name] = edge.EdgeShard.load(str(path / "shard"))
+        _sweep(self._folder)
+        for path in self._folder.iterdir():
+            self._open[path.name] = _opened(path)
 
     def names(self) -> list[str]:
         """Every collection, sorted."""
@@ -111,17 +116,18 @@ class Shards:
             raise CollectionExists(name)
         draft = self._folder / f".new-{name}"
         shutil.rmtree(draft, ignore_errors=True)
-        (draft / "shard").mkdir(parents=True)
-        edge.EdgeShard.create(str(draft / "shard"), shard_config(request)).close()
+        draft.mkdir()
+        _empty_shard(draft / "shard-1", request).close()
         (draft / "collection.json").write_text(request.model_dump_json(exclude_unset=True), encoding="utf-8")
         draft.rename(self._folder / name)
-        self._open[name] = edge.EdgeShard.load(str(self._folder / name / "shard"))
+        self._open[name] = edge.EdgeShard.load(str(self._folder / name / "shard-1"))
 
     def delete(self, name: str) -> bool:
         """Remove the collection and its files; False when there is none."""
         shard = self._open.pop(name, None)
         if shard is None:
             return False
+        self.abandon(name)
         self._dirty.discard(name)
         shard.close()
         doomed = self._folder / f".old-{name}"
@@ -129,10 +135,60 @@ class Shards:
         shutil.rmtree(doomed)
         return True
 
-    def update(self, name: str, operation: edge.UpdateOperation) -> None:
-        """Apply a change; it survives the death of the process once this returns."""
+    def add(self, name: str, operation: edge.UpdateOperation) -> None:
+        """Apply a change that only adds; it survives the death of the process once this returns."""
         self.get(name).update(operation)
         self._dirty.add(name)
+        if rebuild := self._rebuilds.get(name):
+            try:
+                rebuild.shard.update(operation)
+            except Exception:  # noqa: BLE001 - the engine raises bare Exception; the serving shard has the change
+                _log.exception("compaction_abandoned")
+                self.abandon(name)
+
+    def replace(self, name: str, operation: edge.UpdateOperation) -> None:
+        """Apply a change that removes or overwrites: what it removes stays in the files until the next compaction."""
+        garbage = self._folder / name / "garbage"
+        if name in self._open and not garbage.exists():
+            garbage.touch()
+        self.add(name, operation)
+        if rebuild := self._rebuilds.get(name):
+            rebuild.soiled = True
+
+    def soiled_before(self, moment: float) -> list[str]:
+        """Collections whose files have held deleted content since before this moment (seconds since the epoch)."""
+        garbage = {name: self._folder / name / "garbage" for name in self._open}
+        return [name for name, path in garbage.items() if path.exists() and path.stat().st_mtime < moment]
+
+    def begin_compaction(self, name: str) -> None:
+        """Start building a second shard beside the serving one, afresh even when that was under way."""
+        self.abandon(name)
+        draft = self._draft(name)
+        shutil.rmtree(draft, ignore_errors=True)
+        fresh = _empty_shard(draft, self.request_of(name))
+        for field, index in self.get(name).info().payload_schema.items():
+            fresh.update(edge.UpdateOperation.create_field_index(field, index.data_type))
+        self._rebuilds[name] = _Rebuild(fresh)
+
+    def copy_some(self, name: str) -> bool:
+        """Copy the next points; False when the new shard has taken over. Raises Abandoned when none is being built."""
+        rebuild = self._rebuilds.get(name)
+        if rebuild is None:
+            raise Abandoned(name)
+        page = edge.ScrollRequest(offset=rebuild.offset, limit=COPY_BATCH, with_payload=True, with_vector=True)
+        records, rebuild.offset = self.get(name).scroll(page)
+        points = [edge.Point(id=record.id, vector=record.vector or {}, payload=record.payload) for record in records]
+        rebuild.shard.update(edge.UpdateOperation.upsert_points(points))
+        if rebuild.offset is None:
+            self._take_over(name, rebuild)
+        return rebuild.offset is not None
+
+    def abandon(self, name: str) -> None:
+        """Give up a compaction; the serving shard is untouched."""
+        rebuild = self._rebuilds.pop(name, None)
+        if rebuild is not None:
+            rebuild.shard.close()
+            shutil.rmtree(self._draft(name), ignore_errors=True)
 
     @property
     def dirty(self) -> bool:
@@ -146,72 +202,53 @@ class Shards:
 
     def close(self) -> None:
         """Flush and close all shards."""
+        for name in list(self._rebuilds):
+            self.abandon(name)
         self.flush()
         while self._open:
             self._open.popitem()[1].close()
 
+    def _draft(self, name: str) -> Path:
+        return self._folder / name / ".draft"
 
-class Desk:
-    """The only thread that touches the shards, because the engine blocks its process while it works."""
+    def _take_over(self, name: str, rebuild: _Rebuild) -> None:
+        rebuild.shard.flush()
+        rebuild.shard.close()
+        home = self._folder / name
+        outdated = max(home.glob("shard-*"), key=_number)
+        valid = home / f"shard-{_number(outdated) + 1}"
+        self._draft(name).rename(valid)
+        del self._rebuilds[name]
+        old, self._open[name] = self._open[name], edge.EdgeShard.load(str(valid))
+        self._dirty.discard(name)
+        old.close()
+        shutil.rmtree(outdated)
+        garbage = home / "garbage"
+        garbage.touch() if rebuild.soiled else garbage.unlink(missing_ok=True)
 
-    def __init__(self, shards: Shards) -> None:
-        self._shards = shards
-        self._waiting: queue.PriorityQueue[tuple[float, int, Callable[[Shards], object] | None, Future[object]]]
-        self._waiting = queue.PriorityQueue()
-        self._tickets = itertools.count()
-        self._flushed = time.monotonic()
-        self._thread = threading.Thread(target=self._serve, name="shards", daemon=True)
-        self._thread.start()
 
-    async def read(self, job: Callable[[Shards], _T]) -> _T:
-        """Run a job that changes nothing."""
-        return await self._submit(job, after=0.0)
+def _sweep(folder: Path) -> None:
+    for unfinished in folder.glob(".*"):
+        shutil.rmtree(unfinished)
 
-    async def write(self, job: Callable[[Shards], _T]) -> _T:
-        """Run a job that changes something; reads of the next moments may go first."""
-        return await self._submit(job, after=WRITE_YIELDS_S)
 
-    def close(self) -> None:
-        """Finish what waits, then flush and close the shards."""
-        self._waiting.put((float("inf"), next(self._tickets), None, Future()))
-        self._thread.join()
+def _opened(home: Path) -> edge.EdgeShard:
+    """The valid shard of a collection; sweeps what a compaction left behind. Raises Unreadable."""
+    _sweep(home)
+    try:
+        *older, valid = sorted(home.glob("shard-*"), key=_number)
+        shard = edge.EdgeShard.load(str(valid))
+    except Exception as fault:
+        raise Unreadable(f"the vector index {home} cannot be opened: {fault}") from fault
+    for outdated in older:
+        shutil.rmtree(outdated)
+    return shard
 
-    async def _submit(self, job: Callable[[Shards], _T], *, after: float) -> _T:
-        if self._waiting.qsize() >= MAX_WAITING:
-            raise Overloaded
-        done: Future[_T] = Future()
-        self._waiting.put((time.monotonic() + after, next(self._tickets), job, done))  # type: ignore[arg-type]
-        return await asyncio.wrap_future(done)
 
-    def _serve(self) -> None:
-        while True:
-            try:
-                _, _, job, done = self._waiting.get(timeout=FLUSH_AFTER_S if self._shards.dirty else None)
-            except queue.Empty:
-                self._flush()
-                continue
-            if job is None:
-                self._shards.close()
-                return
-            if done.set_running_or_notify_cancel():
-                self._run(job, done)
-            if self._shards.dirty and time.monotonic() - self._flushed > FLUSH_AFTER_S:
-                self._flush()
+def _number(shard: Path) -> int:
+    return int(shard.name.rpartition("-")[2])
 
-    def _run(self, job: Callable[[Shards], object], done: Future[object]) -> None:
-        try:
-            done.set_result(job(self._shards))
-        except Exception as fault:  # noqa: BLE001 - the engine raises bare Exception; whoever asked is told
-            done.set_exception(fault)
-        except BaseException:  # noqa: BLE001 - likewise
-            # A panic inside the engine leaves the shard in an unknown state: a fresh process reads the log again.
-            _log.critical("engine_panic", exc_info=True)
-            os._exit(70)
 
-    def _flush(self) -> None:
-        try:
-            self._shards.flush()
-        except Exception:  # noqa: BLE001 - as above: bare Exception, and nobody to tell
-            _log.critical("engine_flush_failed", exc_info=True)
-            os._exit(74)
-        self._flushed = time.monotonic()
+def _empty_shard(path: Path, request: models.CreateCollection) -> edge.EdgeShard:
+    path.mkdir()
+    return edge.EdgeShard.create(str(path), shard_config(request))

@@ -93,12 +93,14 @@ def _any(key: str, values: Collection[object]) -> models.FieldCondition:
 
 
 def within(reach: Reach) -> models.Filter:
-    """scopes ∩ reach OR document ∈ reach."""
+    """scopes ∩ reach OR document ∈ reach. An empty reach is refused: as a filter it would let everything through."""
     open_: list[models.Condition] = []
     if reach.scopes:
         open_.append(_any("scopes", reach.scopes))
     if reach.documents:
         open_.append(_any("document", reach.documents))
+    if not open_:
+        raise ValueError("an empty reach")
     return models.Filter(should=open_)
 
 

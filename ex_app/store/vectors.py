@@ -134,10 +134,15 @@ class Vectors:
         records = self._scroll(where, fields=["text_hash"], page=VECTORS_PAGE, with_vectors=True)
         return {str(payload_of(record)["text_hash"]): vectors_in(record) async for record in records}
 
-    async def drop_below(self, document: DocumentKey, generation: int) -> None:
-        """Delete the document's points of older generations."""
-        older = models.FieldCondition(key="generation", range=models.Range(lt=generation))
-        await self._delete(of_document(document, older))
+    @property
+    def collection(self) -> str:
+        """The name of the index."""
+        return self._collection
+
+    async def keep_only(self, document: DocumentKey, generation: int) -> None:
+        """Delete the document's points of all other generations: older ones, and leftovers of tries that died."""
+        ours = models.FieldCondition(key="generation", match=models.MatchValue(value=generation))
+        await self._delete(of_document(document, models.Filter(must_not=[ours])))
 
     async def drop_generation(self, document: DocumentKey, generation: int) -> None:
         """Delete the document's points of one generation."""
