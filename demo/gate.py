@@ -34,6 +34,8 @@ class ExApp:
     enabled: bool = False
     progress: int = 0
     error: str = ""
+    initialised: bool = False  # it has been told that it is enabled
+    enable_timeout_s: float = 60.0  # how long Nextcloud waits for its answer to that
     registered: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     config: dict[str, str] = field(default_factory=dict)
     preferences: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -53,13 +55,15 @@ def authenticate(world: World, apps: dict[str, ExApp], scope: Scope) -> Caller |
     headers = headers_of(scope)
     path = str(scope["path"])
     if signed := headers.get("authorization-app-api"):
-        return _exapp(world, apps, headers, path, *decoded_pair(signed))
+        found = _exapp(world, apps, headers, path, *decoded_pair(signed))
+        if found is not None:
+            return found
     scheme, _, value = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "basic":
         return _basic(world, path, *decoded_pair(value))
     if scheme.lower() == "bearer":
-        found = (p for p in world.people.values() if p.app_password == value and p.enabled)
-        return Caller(next((person.uid for person in found), None))
+        owners = (p for p in world.people.values() if p.app_password == value and p.enabled)
+        return Caller(next((person.uid for person in owners), None))
     cookie = SimpleCookie(headers.get("cookie", "")).get(SESSION_COOKIE)
     person = world.people.get(cookie.value) if cookie else None
     return Caller(person.uid if person and person.enabled else None)
@@ -77,20 +81,18 @@ def _basic(world: World, path: str, uid: str, password: str) -> Caller | Respons
     if path.startswith("/remote.php"):
         return error(401, "NotAuthenticated", "Username or password was incorrect")
     if path.startswith("/ocs/"):
-        return _ocs_401("Current user is not logged in")
+        return _ocs_401("Unauthorised")
     return JSONResponse({"message": ""}, 401)
 
 
 def _exapp(
     world: World, apps: dict[str, ExApp], headers: dict[str, str], path: str, uid: str, secret: str
-) -> Caller | Response:
-    """Check AppAPI's headers. A disabled app or user is refused on OCS, not on DAV."""
+) -> Caller | Response | None:
+    """Check AppAPI's headers. A disabled app or user is refused on OCS, not on DAV; None: look at other credentials."""
     dav = path.startswith("/remote.php")
-    refused = (
-        error(401, "NotAuthenticated", "AppAPIAuth has not passed")
-        if dav
-        else JSONResponse({"message": "AppAPI authentication failed"}, 401)
-    )
+    refused: Response | None = None
+    if path.startswith("/ocs/") and "/apps/app_api/" in path:
+        refused = JSONResponse({"message": "AppAPI authentication failed"}, 401)
     if world.locked_out(world.clock()):
         return JSONResponse({"message": "Reached maximum delay"}, 429)
     app = apps.get(headers.get("ex-app-id", ""))
@@ -105,7 +107,7 @@ def _exapp(
         return refused
     app.version = max(app.version, given, key=_version)
     if uid and not world.people[uid].enabled and not dav:
-        return _ocs_401("Current user is not logged in") if path.startswith("/ocs/") else refused
+        return refused
     return Caller(uid or None, app)
 
 
@@ -156,7 +158,7 @@ class Gate:
                 while (await receive())["type"] != "http.disconnect":
                     pass
             case "reset":
-                _cut(receive)
+                cut(receive)
             case "truncate" | "garbage":
                 await self._spoil(failure, scope, receive, send)
 
@@ -175,10 +177,10 @@ class Gate:
         await send({**answer[0], "headers": [*headers, (b"content-length", str(length).encode())]})
         await send({"type": "http.response.body", "body": spoilt, "more_body": failure == "truncate"})
         if failure == "truncate":
-            _cut(receive)
+            cut(receive)
 
 
-def _cut(receive: Receive) -> None:
+def cut(receive: Receive) -> None:
     """Drop the connection: ASGI has no word for it, so reach uvicorn's transport; elsewhere raise as a lost peer."""
     transport = getattr(getattr(receive, "__self__", None), "transport", None)
     if transport is None:
