@@ -12,12 +12,25 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from demo.dav_search import search_results
-from demo.multistatus import NC, OC, D, DavError, Properties, date, error, multistatus, parse, response, text, wanted
+from demo.multistatus import (
+    EMPTY,
+    NC,
+    OC,
+    D,
+    DavError,
+    Properties,
+    date,
+    error,
+    multistatus,
+    parse,
+    response,
+    text,
+    wanted,
+)
 from demo.tree import CREATE, DELETE, READ, SHARE, UPDATE, Mount, NotAllowed, NotFoundHere, Seen, split
 from demo.world import World
 
 FILES = "/remote.php/dav/files"
-_EMPTY = "\0"  # a property that is there and empty
 _ALLPROP = ("getlastmodified", "getcontentlength", "resourcetype", "getetag", "getcontenttype")
 _VIEW_ONLY = '[{"scope":"permissions","key":"download","value":false}]'
 _OVERWRITE = "The destination node already exists, and the overwrite header is set to false"
@@ -27,17 +40,13 @@ _DENIED = "Access to this shared resource has been denied because its download p
 async def files(request: Request) -> Response:
     """Every method on a path below /remote.php/dav/files/{uid}."""
     body = await request.body()
+    uid, world = asking(request), request.app.state.world
+    home, path = request.path_params["uid"], "/" + request.path_params.get("path", "")
     try:
-        uid = _asking(request)
-        home = request.path_params["uid"]
-        path = "/" + request.path_params.get("path", "")
-        world: World = request.app.state.world
         with world.lock:
             if home != uid:
                 return _foreign(world, request.method, home, path)
             return _METHODS[request.method](world, request, path, body)
-    except DavError as problem:
-        return problem.response
     except NotFoundHere:
         return error(404, "NotFound", f"File with name {path} could not be located")
     except NotAllowed as problem:
@@ -47,14 +56,10 @@ async def files(request: Request) -> Response:
 async def search(request: Request) -> Response:
     """SEARCH one's own tree. upload_time is 0, folder ETags and sizes leave mounts out: it reads the cache alone."""
     body = await request.body()
-    world: World = request.app.state.world
-    try:
-        uid = _asking(request)
-        with world.lock:
-            names, found = search_results(world, uid, parse(body))
-            answers = [response(_href(seen), names, properties(seen, None)) for seen in found]
-    except DavError as problem:
-        return problem.response
+    uid, world = asking(request), request.app.state.world
+    with world.lock:
+        names, found = search_results(world, uid, parse(body))
+        answers = [response(_href(seen), names, properties(seen, None)) for seen in found]
     return multistatus(answers, media_type='application/xml; charset="utf-8"')
 
 
@@ -63,7 +68,7 @@ def properties(seen: Seen, mounts: list[Mount] | None) -> Properties:
     node = seen.node
     inside = [m for m in mounts or () if node.is_folder and m.path.startswith(seen.path.rstrip("/") + "/")]
     file = None if node.is_folder else node
-    folder = "<d:collection/>" if node.is_folder else _EMPTY
+    folder = "<d:collection/>" if node.is_folder else EMPTY
     uploaded = node.upload_time if mounts is not None and not seen.is_mount_root else 0
     view_only = seen.mount is not None and not seen.mount.download
     return {
@@ -79,7 +84,7 @@ def properties(seen: Seen, mounts: list[Mount] | None) -> Properties:
         f"{NC}is-mount-root": text("true" if seen.is_mount_root else "false"),
         f"{NC}upload_time": lambda: str(uploaded) if file else None,
         f"{NC}share-attributes": text(_VIEW_ONLY if view_only else "[]"),
-        f"{NC}system-tags": lambda: "".join(map(_tag, enumerate(node.tags, 1))) or _EMPTY,
+        f"{NC}system-tags": lambda: "".join(map(_tag, enumerate(node.tags, 1))) or EMPTY,
         f"{D}resourcetype": lambda: folder,
         f"{D}displayname": text(seen.uid if seen.path == "/" else split(seen.path)[1]),
     }
@@ -238,7 +243,7 @@ def _oc_id(world: World, fileid: int) -> str:
     return f"{fileid:08d}{world.instance_id}"
 
 
-def _asking(request: Request) -> str:
+def asking(request: Request) -> str:
     """Who asks; a disabled account still passes here, as on the server."""
     uid: str | None = request.state.caller.uid
     if uid is None:

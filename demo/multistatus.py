@@ -24,6 +24,7 @@ _PREFIXES = {
     "{http://calendarserver.org/ns/}": "cs",
 }
 _XML = "application/xml; charset=utf-8"
+EMPTY = "\0"  # a property that is there and empty
 
 # Inner XML of a property, made only when asked for; None: the node does not have it.
 Properties = Mapping[str, Callable[[], str | None]]
@@ -115,4 +116,4 @@ def _tag(name: str, value: str | None) -> str:
     opening = f"{prefix}:{local}" if prefix else f'x1:{local} xmlns:x1="{escape(space[1:])}"'
     closing = opening.split(" ", maxsplit=1)[0]
     # Sabre writes an empty element short only when it was given no value at all.
-    return f"<{opening}/>" if value is None or value == "\0" else f"<{opening}>{value}</{closing}>"
+    return f"<{opening}/>" if value is None or value == EMPTY else f"<{opening}>{value}</{closing}>"

@@ -18,16 +18,20 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from demo import dav
+from demo import appapi, caldav, dav, deck, notes, ocs, pages, proxy
 from demo.gate import ExApp, Gate
+from demo.multistatus import DavError
+from demo.webhooks import Webhooks
 from demo.world import World
 
+_CAL_METHODS = ["PROPFIND", "REPORT", "GET"]
 _DAV_METHODS = ["PROPFIND", "GET", "HEAD", "PUT", "MKCOL", "MOVE", "DELETE"]
 
 
 def create_app(world: World, *, workers: int = 8) -> Starlette:
-    """The stand-in over a world. workers: concurrent requests that its PHP can serve; app.state has world and apps."""
+    """The stand-in over a world. workers: concurrent requests that its PHP has; app.state: world, apps, webhooks."""
     apps: dict[str, ExApp] = {}
+    webhooks = Webhooks(world)
     app = Starlette(
         routes=[
             Route("/status.php", _status),
@@ -35,11 +39,27 @@ def create_app(world: World, *, workers: int = 8) -> Starlette:
             Route("/remote.php/dav/", dav.search, methods=["SEARCH"]),
             Route("/remote.php/dav/files/{uid}", dav.files, methods=_DAV_METHODS),
             Route("/remote.php/dav/files/{uid}/{path:path}", dav.files, methods=_DAV_METHODS),
+            Route("/remote.php/dav/calendars/{uid}", caldav.calendars, methods=_CAL_METHODS),
+            Route("/remote.php/dav/calendars/{uid}/{path:path}", caldav.calendars, methods=_CAL_METHODS),
+            *deck.routes(),
+            *notes.routes(),
+            *proxy.routes(),
+            *pages.routes(),
+            *appapi.routes(),
+            *webhooks.routes(),
+            *ocs.routes(),
+            *ocs.fallback(),
         ],
+        exception_handlers={DavError: _dav_error},
         middleware=[Middleware(Gate, world=world, apps=apps, workers=workers)],
     )
-    app.state.world, app.state.apps = world, apps
+    app.state.world, app.state.apps, app.state.webhooks = world, apps, webhooks
     return app
+
+
+async def _dav_error(request: Request, problem: Exception) -> Response:
+    assert isinstance(problem, DavError)
+    return problem.response
 
 
 async def _status(request: Request) -> Response:
@@ -63,6 +83,12 @@ class Served:
         """Registered ExApps by id."""
         apps: dict[str, ExApp] = self.app.state.apps
         return apps
+
+    @property
+    def webhooks(self) -> Webhooks:
+        """Registered webhooks and their delivery."""
+        webhooks: Webhooks = self.app.state.webhooks
+        return webhooks
 
     def stop(self) -> None:
         """Stop answering; hanging requests are dropped."""
