@@ -330,28 +330,22 @@ async def test_an_engine_that_cannot_bind_word_statistics_to_a_reach_is_refused(
         await Vectors(lambda: old, collection="any", dimensions=4).ensure()
 
 
-async def test_the_index_recovers_when_its_engine_comes_back_elsewhere(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
+async def test_the_index_recovers_when_its_engine_comes_back_elsewhere(embedded: EngineProcess) -> None:
     """Given a long-lived index, when its engine is killed and started again, then the same object finds it again."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", "")
-        engine = EngineProcess(settings_in(tmp_path_factory.mktemp("restarted")))
-        connection = Connection(engine.settings)
-        index = Vectors(connection, collection="travel", dimensions=4)
-        await index.ensure()
-        await index.write([passage(file(1), "hotel")])
-        engine.kill()
-        for attempt in (index.count(), ask(index, "hotel"), index.write([passage(file(2), "hotel")]), index.ensure()):
-            with pytest.raises(EngineUnavailable):
-                await attempt
-        before = engine.address
-        engine.start()
-        assert engine.address.url != before.url
-        assert engine.address.api_key != before.api_key
-        assert (await ask(index, "hotel")).keys() == {1}
-        await connection.aclose()
-        engine.stop()
+    connection = Connection(embedded.settings)
+    index = Vectors(connection, collection="travel", dimensions=4)
+    await index.ensure()
+    await index.write([passage(file(1), "hotel")])
+    before = embedded.address
+    embedded.kill()
+    for attempt in (index.count(), ask(index, "hotel"), index.write([passage(file(2), "hotel")]), index.ensure()):
+        with pytest.raises(EngineUnavailable):
+            await attempt
+    embedded.start()
+    assert embedded.address.url != before.url
+    assert embedded.address.api_key != before.api_key
+    assert (await ask(index, "hotel")).keys() == {1}
+    await connection.aclose()
 
 
 def test_an_index_is_named_after_its_ingredients() -> None:

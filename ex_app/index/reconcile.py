@@ -7,17 +7,24 @@ An unchanged tree costs one request per source, a change one or two more and a l
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
-from ex_app.domain import Container, DocumentKey, Lane, Missing, ScopeId, Sighting
+from ex_app.domain import Container, DocumentKey, Lane, Missing, NotAvailable, NotPermitted, ScopeId, Sighting
+from ex_app.nextcloud import ocs
 from ex_app.nextcloud.session import Nextcloud, Session
 from ex_app.sources import Source
 from ex_app.store.documents import DocumentRow, Status
 from ex_app.store.registry import Due, Registry
+from ex_app.store.vectors import Vectors
 
 log = logging.getLogger(__name__)
+
+# An unchanged user costs Nextcloud about 50 ms; sweeping may use 5 % of one core.
+_SECONDS_PER_USER = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +34,33 @@ class Reconciler:
     nextcloud: Nextcloud
     sources: Mapping[str, Source]
     registry: Registry
+    vectors: Vectors
+
+    async def run(self, stop: asyncio.Event, *, interval: float) -> None:
+        """Sweep over all users again and again until told to stop; slower the more users there are."""
+        while not stop.is_set():
+            pause = interval
+            try:
+                users = await ocs.user_ids(self.nextcloud.as_user(""))
+                pause = max(interval, len(users) * _SECONDS_PER_USER)
+                await self.sweep(users, stop)
+            except NotAvailable as error:
+                # A server in trouble is left alone until the next round.
+                pause = max(pause, getattr(error, "retry_after", None) or 0)
+                log.warning("event=sweep_stopped error=%s", error)
+            except NotPermitted as error:
+                # Nextcloud refuses our signature: asking again for the next user would lock our address out.
+                log.error("event=sweep_refused error=%s", error)  # noqa: TRY400
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), pause)
+
+    async def sweep(self, users: Iterable[str], stop: asyncio.Event) -> None:
+        """Walk every user who has content, once."""
+        for user in users:
+            if stop.is_set():
+                return
+            if await ocs.has_content(self.nextcloud.as_user(user)):
+                await self.walk(user)
 
     async def walk(self, user: str) -> None:
         """Bring the registry's work up to what the user's tree shows now."""
@@ -40,7 +74,7 @@ class Reconciler:
         if last is not None and last.value == pulse:
             return
         known = await self.registry.containers(source.name, session.user)
-        taken = await self.registry.walked_by_others(source.name, session.user)
+        taken = await self.registry.taken(source.name, session.user) if source.shared_walks else frozenset()
         shown = {c.scope: c for c in await source.containers(session) if c.scope not in taken}
         missing = await self._moves_and_removals(source, session, known, shown)
         found: set[DocumentKey] = set()
@@ -49,7 +83,7 @@ class Reconciler:
             if before is not None and before.etag == container.etag:
                 continue
             await self._compare(source, session, container, found=found, missing=missing)
-        await self._check(source, session, missing - found)
+        await self._check(session, missing - found)
         # Last, so that a crash anywhere above walks again.
         await self.registry.set_pulse(source.name, session.user, pulse)
 
@@ -61,23 +95,26 @@ class Reconciler:
         shown: Mapping[ScopeId, Container],
     ) -> set[DocumentKey]:
         """Tell the index where moved containers' documents lie now; returns the documents of vanished ones."""
-        moved = [
-            container
-            for scope, container in shown.items()
-            if scope in known and (known[scope].path, known[scope].ancestors) != (container.path, container.ancestors)
-        ]
-        if moved:
-            keys = await self.registry.rescope(source.name, moved)
-            await self._enqueue(keys, Lane.ACCESS, session.user)
-            await self.registry.save_containers(
-                source.name, session.user, [_moved(known[container.scope], container) for container in moved]
-            )
+        for scope, container in shown.items():
+            before = known.get(scope)
+            if before is None or (before.path, before.ancestors) == (container.path, container.ancestors):
+                continue
+            await self.registry.rescope(source.name, [container])
+            for row in await self.registry.by_parent(source.name, [scope]):
+                await self._set_place(row)
+            # Remembered only now, so that a crash above does it again.
+            await self.registry.save_containers(source.name, session.user, [_moved(before, container)])
         vanished = known.keys() - shown.keys()
         if not vanished:
             return set()
         rows = await self.registry.by_parent(source.name, vanished)
+        gone = {row.key for row in rows if row.status is Status.CURRENT}
+        await self._check(session, gone)
         await self.registry.drop_containers(source.name, session.user, vanished)
-        return {row.key for row in rows if row.status is Status.CURRENT}
+        if source.shared_walks:
+            # Perhaps only this walker lost them: let the other members look again.
+            await self.registry.forget_pulses(source.name)
+        return gone
 
     async def _compare(
         self,
@@ -101,6 +138,8 @@ class Reconciler:
             lane = _difference(sighting, row)
             if lane is not None:
                 dues.append(Due(sighting.key, lane, session.user))
+            elif row is not None and _moved_alone(sighting, row):
+                await self._set_place(replace(row, scopes=sighting.scopes, path=sighting.path, mtime=sighting.mtime))
         await self.registry.enqueue_many(dues)
         for sighting in sightings:
             await self.registry.place(sighting)
@@ -108,12 +147,16 @@ class Reconciler:
         missing.update(key for key, row in rows.items() if row.status is Status.CURRENT)
         await self.registry.save_containers(source.name, session.user, [container])
 
-    async def _check(self, source: Source, session: Session, keys: Iterable[DocumentKey]) -> None:
+    async def _check(self, session: Session, keys: Iterable[DocumentKey]) -> None:
         """Documents that were not seen where they were: the worker asks their owner whether they are gone."""
-        await self._enqueue(keys, Lane.CONTENT, session.user)
+        await self.registry.enqueue_many([Due(key, Lane.CONTENT, session.user) for key in keys])
 
-    async def _enqueue(self, keys: Iterable[DocumentKey], lane: Lane, reader: str) -> None:
-        await self.registry.enqueue_many([Due(key, lane, reader) for key in keys])
+    async def _set_place(self, row: DocumentRow) -> None:
+        """A payload update: nothing is embedded again."""
+        if row.live:
+            await self.vectors.set_place(
+                row.key, scopes=row.scopes, title=row.title, path=row.path, mtime=row.mtime, owner=row.owner
+            )
 
 
 def _difference(sighting: Sighting, row: DocumentRow | None) -> Lane | None:
@@ -126,11 +169,13 @@ def _difference(sighting: Sighting, row: DocumentRow | None) -> Lane | None:
     overwritten = bool(sighting.listed) and bool(row.listed) and sighting.listed != row.listed
     if not same_version or overwritten:
         return Lane.CONTENT if row.live else Lane.BACKFILL
-    if not row.settled or row.title != sighting.title:
+    if (sighting.version == row.version and not row.settled) or row.title != sighting.title:
         return Lane.CONTENT
-    if (row.path, row.parent, row.scopes) != (sighting.path, sighting.parent, sighting.scopes):
-        return Lane.ACCESS
     return None
+
+
+def _moved_alone(sighting: Sighting, row: DocumentRow) -> bool:
+    return row.status is Status.CURRENT and (row.path, row.scopes) != (sighting.path, sighting.scopes)
 
 
 def _moved(before: Container, now: Container) -> Container:

@@ -126,9 +126,6 @@ class Worker:
             await self.vectors.drop(item.key)
             await self.registry.finish(item)
             return
-        if item.lane is Lane.ACCESS and row is not None and row.live:
-            await self._move(item, row)
-            return
         source = self.sources[item.key.source]
         session = self.nextcloud.as_user(_reader(item, row))
         try:
@@ -145,8 +142,8 @@ class Worker:
     async def _index(
         self, item: Work, row: DocumentRow | None, fetched: Fetched, *, source: Source, session: Session
     ) -> None:
-        content = hashlib.sha256(fetched.body).hexdigest()
-        if row is not None and row.live and row.content_hash == content and row.title == fetched.sighting.title:
+        content = _content_hash(fetched)
+        if row is not None and row.live and row.content_hash == content:
             await self._confirm(item, row, fetched)
             return
         try:
@@ -221,13 +218,6 @@ class Worker:
         await self.vectors.drop(item.key)
         await self.registry.finish(item)
 
-    async def _move(self, item: Work, row: DocumentRow) -> None:
-        """Where it lies changed, not what it says: the registry already knows, tell the index."""
-        await self.vectors.set_place(
-            row.key, scopes=row.scopes, title=row.title, path=row.path, mtime=row.mtime, owner=row.owner
-        )
-        await self.registry.finish(item)
-
     async def _look_again(self, source: Source, session: Session, before: Sighting) -> Sighting:
         """Where it lies now that its points are written: a move in between must not leave old scopes behind."""
         try:
@@ -259,6 +249,11 @@ class Worker:
     @property
     def _limit(self) -> int:
         return self.settings.max_file_mb * 1024 * 1024
+
+
+def _content_hash(fetched: Fetched) -> str:
+    """Of everything that is embedded: the title is part of each passage's context line."""
+    return hashlib.sha256(fetched.sighting.title.encode() + b"\0" + fetched.body).hexdigest()
 
 
 def _reader(item: Work, row: DocumentRow | None) -> str:

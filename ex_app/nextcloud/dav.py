@@ -142,6 +142,19 @@ async def _search(session: Session, where: str) -> list[Node]:
     return _nodes(session, reply)
 
 
+async def instance_id(session: Session) -> str:
+    """Which Nextcloud this is, as the tail of any file's global id; empty when the user has no home."""
+    body = f'<?xml version="1.0"?><d:propfind {_XMLNS}><d:prop><oc:id/><oc:fileid/></d:prop></d:propfind>'
+    reply = await session.request(
+        "PROPFIND", files_path(session.user, ""), content=body, headers={**_XML, "Depth": "0"}
+    )
+    for entry in multistatus(reply.body):
+        padded = entry.text("oc:fileid").rjust(8, "0")
+        if entry.text("oc:id").startswith(padded):
+            return entry.text("oc:id").removeprefix(padded)
+    return ""
+
+
 async def get(session: Session, path: str, *, limit: int) -> Reply:
     """A file's bytes with the headers of that very answer; more than `limit` bytes raises NextcloudUnavailable."""
     return await session.request("GET", files_path(session.user, path), limit=limit)

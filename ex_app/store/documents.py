@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from sqlalchemy import ColumnElement, Row, and_, bindparam, delete, exists, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from ex_app.domain import Container, DocumentKey, Progress, Reason, ScopeId, Sighting, Version, Work
+from ex_app.domain import Container, DocumentKey, Reason, ScopeId, Sighting, Version, Work
 from ex_app.store.database import insert
 from ex_app.store.tables import documents, work
 from ex_app.store.work import holds
@@ -53,10 +53,14 @@ class LiveRow:
 
 @dataclass(frozen=True, slots=True)
 class DocumentRow:
-    """Everything known of a document. live: generation whose points count, 0 for none; reason: why it has no text."""
+    """Everything known of a document. live: generation whose points count, 0 for none; reason: why it has no text.
+
+    listed: the finer version that its last listing gave, empty when there was none.
+    """
 
     key: DocumentKey
     version: Version
+    listed: str
     settled: bool
     status: Status
     live: int
@@ -81,6 +85,7 @@ class DocumentRow:
 # What a document leaves behind when it is hidden or erased: ids and places in the tree, no words of people.
 _WIPED: Mapping[str, Any] = {
     "version": "",
+    "listed": "",
     "settled": False,
     "live": 0,
     "title": "",
@@ -154,6 +159,33 @@ async def confirm(connection: AsyncConnection, item: Work, sighting: Sighting, *
         )
     )
     return done.rowcount > 0
+
+
+async def meet(connection: AsyncConnection, sightings: Sequence[Sighting], *, now: float) -> None:
+    """Know of documents from their first sighting on; known ones stay as they are."""
+    if not sightings:
+        return
+    rows = [
+        {
+            "source": sighting.key.source,
+            "id": sighting.key.id,
+            **_seen(sighting, now=now),
+            "listed": sighting.listed,
+            "mime": sighting.mime,
+            "size": sighting.size,
+        }
+        for sighting in sorted(sightings, key=lambda sighting: sighting.key)
+    ]
+    await connection.execute(insert(connection, documents).on_conflict_do_nothing(), rows)
+
+
+async def reset(connection: AsyncConnection) -> None:
+    """Forget what is in the index, not what is known: every document is to be indexed again, erased ones never."""
+    await connection.execute(
+        update(documents)
+        .where(documents.c.status != Status.ERASED)
+        .values(live=0, version="", content_hash="", settled=False, failed_version="", reason=None)
+    )
 
 
 async def place(connection: AsyncConnection, sighting: Sighting, *, now: float, item: Work | None) -> bool:
@@ -280,46 +312,6 @@ async def rescope(connection: AsyncConnection, source: str, container: Container
     return [DocumentKey(source, row.id) for row in rows]
 
 
-async def progress(connection: AsyncConnection, owner: str | None) -> Progress:
-    """Counts over all documents, or over those that `owner` owns (their work: what is fetched as them)."""
-    c = documents.c
-    mine = [] if owner is None else [c.owner == owner]
-    theirs = [] if owner is None else [work.c.reader == owner]
-    has_text = c.live > 0
-    counted = (
-        await connection.execute(
-            select(c.reason, has_text.label("has_text"), func.count().label("number"))
-            .where(c.status == Status.CURRENT, *mine)
-            .group_by(c.reason, has_text)
-        )
-    ).all()
-    due = work.c.quarantined.is_(None)
-    pending = await connection.scalar(select(func.count()).select_from(work).where(due, *theirs))
-    unknown = await connection.scalar(
-        select(func.count())
-        .select_from(work)
-        .where(due, *theirs, ~exists().where(c.source == work.c.source, c.id == work.c.id))
-    )
-    last_error = await connection.scalar(
-        select(work.c.last_error)
-        .where(work.c.failed_at.is_not(None), *theirs)
-        .order_by(work.c.failed_at.desc())
-        .limit(1)
-    )
-    reasons: dict[str, int] = {}
-    for row in counted:
-        if row.reason is not None:
-            reasons[row.reason] = reasons.get(row.reason, 0) + row.number
-    return Progress(
-        total=sum(row.number for row in counted) + (unknown or 0),
-        indexed=sum(row.number for row in counted if row.has_text and row.reason is None),
-        pending=pending or 0,
-        failed=sum(reasons.values()),
-        last_error=last_error or "",
-        reasons=reasons,
-    )
-
-
 def batches(items: Iterable[T]) -> list[list[T]]:
     """Lists of at most BATCH items."""
     every = list(items)
@@ -354,7 +346,9 @@ def _has_work() -> ColumnElement[bool]:
 
 def _seen(sighting: Sighting, *, now: float) -> dict[str, Any]:
     """What any sighting tells, whether or not the content was read."""
+    finer = {"listed": sighting.listed} if sighting.listed else {}
     return {
+        **finer,
         "parent": sighting.parent,
         "scopes": list(sighting.scopes),
         "title": sighting.title,
@@ -369,6 +363,7 @@ def _document(row: Row[Any]) -> DocumentRow:
     return DocumentRow(
         key=DocumentKey(row.source, row.id),
         version=Version(row.version),
+        listed=row.listed,
         settled=row.settled,
         status=Status(row.status),
         live=row.live,

@@ -22,6 +22,11 @@ async def bind(connection: AsyncConnection, instance_id: str) -> str:
     return await _fact(connection, _INSTANCE) or ""
 
 
+async def instance(connection: AsyncConnection) -> str | None:
+    """Whose registry this is, or None when nobody's yet."""
+    return await _fact(connection, _INSTANCE)
+
+
 async def get_setting(connection: AsyncConnection, key: str) -> str | None:
     """A setting, or None when never set."""
     return await _fact(connection, _SETTING + key)

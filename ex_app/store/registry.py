@@ -27,11 +27,13 @@ from ex_app.domain import (
     Work,
 )
 from ex_app.settings import Settings
-from ex_app.store import documents, facts, walks, work
+from ex_app.store import documents, facts, progress, walks, work
 from ex_app.store.database import Database, open_database
 from ex_app.store.documents import DocumentRow, LiveRow, Status, batches
 from ex_app.store.walks import Pulse
 from ex_app.store.work import Due, Failure, backoff
+
+_INDEX = "index"
 
 __all__ = ["DocumentRow", "Due", "Failure", "LiveRow", "Pulse", "Registry", "Status", "open_registry"]
 
@@ -72,6 +74,23 @@ class Registry:
                 f"This registry belongs to the Nextcloud instance {bound!r}, not to {instance_id!r}. Give each "
                 "instance a storage (or DATABASE_URL) of its own; to reuse this one, empty it first and index again."
             )
+
+    async def instance(self) -> str | None:
+        """The Nextcloud instance that this registry is bound to; None before the first."""
+        return await self._database.read(facts.instance)
+
+    async def adopt_index(self, name: str) -> bool:
+        """Serve from the index of this name. True when it is another than before: then all is to be indexed again."""
+
+        async def job(connection: AsyncConnection) -> bool:
+            if await facts.get_setting(connection, _INDEX) == name:
+                return False
+            await facts.set_setting(connection, _INDEX, name)
+            await documents.reset(connection)
+            await walks.forget_walks(connection)
+            return True
+
+        return await self._database.write(job)
 
     async def get_setting(self, key: str) -> str | None:
         """A setting that all processes share; None when never set."""
@@ -231,6 +250,11 @@ class Registry:
                 return gone
             gone += await self._database.write(partial(documents.forget, keys=keys))
 
+    async def meet(self, sightings: Iterable[Sighting]) -> None:
+        """Know of documents from their first sighting on, before anything of them is indexed."""
+        for some in batches(sightings):
+            await self._database.write(partial(documents.meet, sightings=some, now=self._clock()))
+
     async def live(self, keys: Iterable[DocumentKey]) -> Mapping[DocumentKey, LiveRow]:
         """Which generation counts, for each of these documents that we know."""
         return await self._database.read(lambda connection: documents.live(connection, keys))
@@ -259,6 +283,14 @@ class Registry:
         for some in batches(scopes):
             await self._database.write(partial(walks.drop_containers, source=source, walker=walker, scopes=some))
 
+    async def taken(self, source: str, walker: str) -> frozenset[ScopeId]:
+        """The containers that others walk."""
+        return await self._database.read(lambda connection: walks.taken(connection, source, walker))
+
+    async def forget_pulses(self, source: str) -> None:
+        """Let everybody's next walk of a source look closely, whatever its pulse."""
+        await self._database.write(lambda connection: walks.forget_pulses(connection, source))
+
     async def pulse(self, source: str, user: str) -> Pulse | None:
         """The pulse at the last walk as `user`; None before the first."""
         return await self._database.read(lambda connection: walks.pulse(connection, source, user))
@@ -272,8 +304,8 @@ class Registry:
 
     async def progress(self) -> Progress:
         """Over all documents."""
-        return await self._database.read(lambda connection: documents.progress(connection, None))
+        return await self._database.read(lambda connection: progress.progress(connection, None))
 
     async def progress_for(self, owner: str) -> Progress:
         """Over the documents that `owner` owns."""
-        return await self._database.read(lambda connection: documents.progress(connection, owner))
+        return await self._database.read(lambda connection: progress.progress(connection, owner))

@@ -39,6 +39,7 @@ documents = Table(
     Column("source", Text, primary_key=True),
     Column("id", BigInteger, primary_key=True, autoincrement=False),
     Column("version", Text, nullable=False, server_default=""),
+    Column("listed", Text, nullable=False, server_default=""),
     Column("settled", Boolean, nullable=False, server_default=false()),
     Column("status", Text, nullable=False, server_default="current"),
     Column("live", BigInteger, nullable=False, server_default="0"),

@@ -66,6 +66,24 @@ async def drop_containers(connection: AsyncConnection, source: str, walker: str,
     )
 
 
+async def taken(connection: AsyncConnection, source: str, walker: str) -> frozenset[ScopeId]:
+    """The containers that others walk."""
+    c = tables.containers.c
+    rows = await connection.scalars(select(c.scope).where(c.source == source, c.walker != walker))
+    return frozenset(ScopeId(scope) for scope in rows)
+
+
+async def forget_pulses(connection: AsyncConnection, source: str) -> None:
+    """Let everybody's next walk of a source look closely."""
+    await connection.execute(delete(tables.pulses).where(tables.pulses.c.source == source))
+
+
+async def forget_walks(connection: AsyncConnection) -> None:
+    """As if nobody had ever walked."""
+    await connection.execute(delete(tables.containers))
+    await connection.execute(delete(tables.pulses))
+
+
 async def pulse(connection: AsyncConnection, source: str, user: str) -> Pulse | None:
     """The pulse at the last walk as `user`, or None before the first."""
     c = tables.pulses.c

@@ -45,6 +45,7 @@ def _create_documents() -> None:
         sa.Column("source", sa.Text, primary_key=True),
         sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
         sa.Column("version", sa.Text, nullable=False, server_default=""),
+        sa.Column("listed", sa.Text, nullable=False, server_default=""),
         sa.Column("settled", sa.Boolean, nullable=False, server_default=sa.false()),
         sa.Column("status", sa.Text, nullable=False, server_default="current"),
         sa.Column("live", sa.BigInteger, nullable=False, server_default="0"),

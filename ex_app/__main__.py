@@ -1,0 +1,88 @@
+# SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""The command line: `python -m ex_app` runs everything; a role alone runs one process."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+
+from pydantic import ValidationError
+
+from ex_app.processes import end_with_parent
+from ex_app.settings import Settings
+from ex_app.supervisor import supervise
+
+# In the order in which they start; they end in reverse.
+PROCESSES = ("engine", "embed", "worker", "web")
+
+
+def main() -> None:
+    """Run the role that the command line (or APP_ROLE) names."""
+    parser = argparse.ArgumentParser(prog="python -m ex_app", description="Semantic Search for Nextcloud")
+    parser.add_argument("role", nargs="?", default=os.environ.get("APP_ROLE", "all"), choices=("all", *PROCESSES))
+    role = parser.parse_args().role
+    logging.basicConfig(level=os.environ.get("LOG_LEVEL", "INFO"), format=f"%(levelname)s {role} %(name)s %(message)s")
+    # httpx writes each URL at INFO, and URLs name people's files.
+    for noisy in ("httpx", "httpcore", "mcp"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    try:
+        settings = Settings()  # from the environment
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors())
+        sys.exit(f"The environment does not fit: {problems}")
+    _run(role, settings)
+
+
+def _run(role: str, settings: Settings) -> None:
+    """Each role imports only what it needs: the doors never load torch."""
+    match role:
+        case "engine":
+            from ex_app.store import engine  # noqa: PLC0415
+
+            engine.run(settings)
+        case "embed":
+            from ex_app.embed import server  # noqa: PLC0415
+
+            server.run(settings)
+        case "worker":
+            end_with_parent()
+            os.nice(10)
+            asyncio.run(_worker(settings))
+        case "web":
+            end_with_parent()
+            _web(settings)
+        case _:
+            asyncio.run(supervise([name for name in PROCESSES if name != "engine" or not settings.qdrant_url]))
+
+
+async def _worker(settings: Settings) -> None:
+    from ex_app.app import run_worker  # noqa: PLC0415
+
+    stop = asyncio.Event()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(signum, stop.set)
+    await run_worker(settings, stop)
+
+
+def _web(settings: Settings) -> None:
+    import uvicorn  # noqa: PLC0415
+
+    from ex_app.app import web_app  # noqa: PLC0415
+
+    uvicorn.run(
+        web_app(settings),
+        host=settings.app_host,
+        port=settings.app_port,
+        log_level="warning",
+        access_log=False,  # its lines hold queries
+        timeout_graceful_shutdown=5,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+# SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""Wiring: the only place that knows every room."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+
+from ex_app.domain import BadRequest, NotAvailable, Progress, SemanticSearchError
+from ex_app.doors.admission import Admission, Busy
+from ex_app.doors.guard import Guard
+from ex_app.doors.lifecycle import Part, lifecycle_routes
+from ex_app.doors.mcp import McpDoor
+from ex_app.doors.pages import page_routes
+from ex_app.doors.search import search_routes
+from ex_app.embed import files
+from ex_app.embed.client import Embedder
+from ex_app.embed.sparse import SPARSE_VERSION, SparseEncoder
+from ex_app.extract.chunker import CHUNKER_VERSION
+from ex_app.extract.sandbox import Extractor
+from ex_app.index.reconcile import Reconciler
+from ex_app.index.worker import Worker
+from ex_app.nextcloud import dav, ocs
+from ex_app.nextcloud.session import Nextcloud
+from ex_app.search.rank import Scale
+from ex_app.search.service import Search
+from ex_app.settings import Settings
+from ex_app.sources import Source, open_sources
+from ex_app.store.engine import Connection
+from ex_app.store.registry import Registry, open_registry
+from ex_app.store.vectors import Vectors, collection_name
+
+log = logging.getLogger(__name__)
+
+_ENABLED = "enabled"
+
+# Documents under way at once: one is read from Nextcloud while another is embedded.
+_IN_FLIGHT = 2
+
+_POLL_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """What every process of ours has open."""
+
+    settings: Settings
+    nextcloud: Nextcloud
+    sources: Mapping[str, Source]
+    registry: Registry
+    engine: Connection
+    embedder: Embedder
+
+    async def vectors(self) -> Vectors:
+        """The index for this instance, model and chunker. Raises NotAvailable until all are known."""
+        instance = await self.registry.instance()
+        if instance is None:
+            raise NotAvailable("Semantic Search has not met its Nextcloud yet: enable the app and wait a minute")
+        model = await self.embedder.info()
+        name = collection_name(instance, model.model, _chunker(self.settings), str(SPARSE_VERSION))
+        return Vectors(self.engine, collection=name, dimensions=model.dimensions)
+
+    async def is_enabled(self) -> bool:
+        """Whether Nextcloud has this app enabled, as it told us last."""
+        return await self.registry.get_setting(_ENABLED) == "1"
+
+    async def set_enabled(self, enabled: bool) -> None:
+        """Remember it for all processes."""
+        await self.registry.set_setting(_ENABLED, "1" if enabled else "0")
+
+
+@asynccontextmanager
+async def open_house(settings: Settings) -> AsyncIterator[House]:
+    """Open what every process needs; nothing of it asks Nextcloud, the engine or the model yet."""
+    settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    registry = await open_registry(settings)
+    engine, embedder = Connection(settings), Embedder(settings)
+    try:
+        async with Nextcloud(settings) as nextcloud:
+            yield House(settings, nextcloud, open_sources(), registry, engine, embedder)
+    finally:
+        await embedder.close()
+        await engine.aclose()
+        await registry.close()
+
+
+class _Web:
+    """The web process's house, opened when the server starts, and its search, built when it is first asked."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._house: House | None = None
+        self._search: Search | None = None
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Hold the house open."""
+        async with open_house(self._settings) as house:
+            self._house = house
+            yield
+
+    @property
+    def house(self) -> House:
+        """The open house."""
+        if self._house is None:
+            raise NotAvailable("Semantic Search is starting")
+        return self._house
+
+    async def search(self) -> Search:
+        """Raises NotAvailable while the app is off or instance and model are not known yet."""
+        house = self.house
+        if not await house.is_enabled():
+            raise NotAvailable("Semantic Search is switched off")
+        if self._search is None:
+            self._search = Search(
+                self._settings,
+                nextcloud=house.nextcloud,
+                sources=house.sources,
+                embedder=house.embedder,
+                encoder=SparseEncoder(),
+                vectors=await house.vectors(),
+                registry=house.registry,
+                scale=Scale(),
+            )
+        return self._search
+
+    async def database_answers(self) -> None:
+        await self.house.registry.epoch()
+
+    async def engine_answers(self) -> None:
+        try:
+            await self.house.engine().get_collections()
+        except SemanticSearchError:
+            raise
+        except Exception as error:
+            # The client raises whatever its transport does; here only whether it answers matters.
+            raise NotAvailable("The vector engine does not answer yet") from error
+
+    async def model_answers(self) -> None:
+        await self.house.embedder.info()
+
+    async def set_enabled(self, enabled: bool) -> None:
+        await self.house.set_enabled(enabled)
+
+    async def progress_for(self, user: str) -> Progress:
+        return await self.house.registry.progress_for(user)
+
+
+def web_app(settings: Settings) -> FastAPI:
+    """The doors. The house opens when the server starts."""
+    web = _Web(settings)
+    admission = Admission(settings.proxied_searches)
+    mcp = McpDoor(settings, web.search, admission)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with web.open(), mcp.server.session_manager.run():
+            yield
+
+    parts = (
+        Part("The database", 20, web.database_answers),
+        Part("The vector engine", 40, web.engine_answers),
+        Part("The language model", 90, web.model_answers),
+    )
+    app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None)
+    app.include_router(lifecycle_routes(settings, parts, web.set_enabled))
+    app.include_router(search_routes(web.search, admission, web.progress_for))
+    app.include_router(page_routes())
+    app.mount("/", mcp)  # the guard lets nothing but /mcp through to here
+    app.add_exception_handler(SemanticSearchError, _explain)
+    app.add_middleware(Guard, settings=settings)
+    return app
+
+
+async def _explain(_: Request, error: Exception) -> JSONResponse:
+    """Our errors are sentences for people, with the status that a client can act on."""
+    match error:
+        case BadRequest():
+            return JSONResponse({"error": str(error)}, 400)
+        case Busy():
+            return JSONResponse({"error": str(error)}, 429, {"Retry-After": "1"})
+        case _:
+            log.warning("event=not_available error=%s", error)
+            return JSONResponse({"error": str(error)}, 503, {"Retry-After": "5"})
+
+
+async def run_worker(settings: Settings, stop: asyncio.Event) -> None:
+    """The write path: works while the app is enabled, until told to stop."""
+    async with open_house(settings) as house:
+        extractor = Extractor(settings, tokenizer=files.tokenizer_file(settings), room=files.room(settings))
+        try:
+            while not stop.is_set():
+                try:
+                    if await house.is_enabled():
+                        await _index_while_enabled(house, extractor, stop)
+                except SemanticSearchError as error:
+                    log.warning("event=indexing_waits error=%s", error)
+                await _sleep(stop, _POLL_S)
+        finally:
+            await extractor.close()
+
+
+async def _index_while_enabled(house: House, extractor: Extractor, stop: asyncio.Event) -> None:
+    await _meet_nextcloud(house)
+    vectors = await house.vectors()
+    if await house.registry.adopt_index(vectors.collection):
+        log.info("event=new_index name=%s", vectors.collection)
+    await vectors.ensure()
+    worker = Worker(
+        settings=house.settings,
+        nextcloud=house.nextcloud,
+        sources=house.sources,
+        registry=house.registry,
+        vectors=vectors,
+        embedder=house.embedder,
+        encoder=SparseEncoder(),
+        extractor=extractor,
+    )
+    reconciler = Reconciler(house.nextcloud, house.sources, house.registry, vectors)
+    ended = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(_IN_FLIGHT):
+            tasks.create_task(worker.run(ended))
+        tasks.create_task(reconciler.run(ended, interval=house.settings.reconcile_interval_s))
+        while not stop.is_set() and await house.is_enabled():
+            await _sleep(stop, _POLL_S)
+        ended.set()
+
+
+async def _meet_nextcloud(house: House) -> None:
+    """Bind the registry to the instance that we serve; a registry of another one is refused."""
+    users = await ocs.user_ids(house.nextcloud.as_user(""))
+    for user in users:
+        instance = await dav.instance_id(house.nextcloud.as_user(user))
+        if instance:
+            await house.registry.bind(instance)
+            return
+    raise NotAvailable("Nextcloud shows no user yet")
+
+
+def _chunker(settings: Settings) -> str:
+    return f"{CHUNKER_VERSION}-{settings.document_chunk_size}-{settings.document_chunk_overlap}"
+
+
+async def _sleep(stop: asyncio.Event, seconds: float) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), seconds)
