@@ -27,8 +27,8 @@ def main() -> None:
     parser.add_argument("role", nargs="?", default=os.environ.get("APP_ROLE", "all"), choices=("all", *PROCESSES))
     role = parser.parse_args().role
     logging.basicConfig(level=os.environ.get("LOG_LEVEL", "INFO"), format=f"%(levelname)s {role} %(name)s %(message)s")
-    # httpx writes each URL at INFO, and URLs name people's files.
-    for noisy in ("httpx", "httpcore", "mcp"):
+    # httpx writes each URL at INFO, and URLs name people's files; the others tell nothing that an admin needs.
+    for noisy in ("httpx", "httpcore", "mcp", "alembic", "sentence_transformers"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     try:
         settings = Settings()  # from the environment

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 
 
@@ -16,6 +15,7 @@ def end_with_parent() -> None:
 
 
 def _wait_for_the_end() -> None:
-    while sys.stdin.buffer.read(65536):
+    # Not through sys.stdin: a thread inside its buffer would break the interpreter's own end.
+    while os.read(0, 4096):
         pass
     os._exit(0)

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
-from nc_py_api import NextcloudException
-from nc_py_api.ex_app import AsyncNextcloudApp
+from nc_py_api import AsyncNextcloudApp, NextcloudException
 
 from ex_app.domain import NotAvailable, SemanticSearchError
 from ex_app.settings import Settings
