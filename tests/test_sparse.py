@@ -71,7 +71,7 @@ def test_a_text_without_words_has_an_empty_vector(encoder: SparseEncoder, text: 
 
 @given(text=st.text(st.characters(exclude_categories=()), max_size=200))
 def test_any_text_gives_a_vector_that_the_engine_accepts(encoder: SparseEncoder, text: str) -> None:
-    """Ids are unique, unsigned 32 bit, weights positive, and a query asks for the same ids; half characters included."""
+    """Ids are unique and unsigned 32 bit, weights positive, a query asks for the same ids; half characters included."""
     document, query = encoder.encode_document(text), encoder.encode_query(text)
     assert len(set(document.indices)) == len(document.indices) == len(document.values)
     assert all(0 <= index < 2**32 for index in document.indices)
