@@ -43,19 +43,19 @@ class EngineProcess:
     def kill(self) -> None:
         """kill -9."""
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(30)
 
     def stop(self) -> None:
         """Ask it to end, and wait."""
         self.process.terminate()
-        assert self.process.wait(10) in (0, -signal.SIGTERM, -signal.SIGKILL)
+        assert self.process.wait(30) in (0, -signal.SIGTERM, -signal.SIGKILL)
         assert self.process.stdin is not None
         self.process.stdin.close()
 
 
 def wait_until_answering(address: engine.Address, process: subprocess.Popen[bytes]) -> None:
-    """Poll until the engine answers; fails when it ended or takes longer than 20 s."""
-    deadline = time.monotonic() + 20
+    """Poll until the engine answers; fails when it ended or takes longer than a minute."""
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         assert process.poll() is None, f"the engine ended with {process.returncode}"
         try:

@@ -146,7 +146,7 @@ async def test_housekeeping_compacts_what_is_due(tmp_path: Path, monkeypatch: py
     shards.replace("travel", edge.UpdateOperation.delete_points([77]))
     desk = Desk(shards)
     keeping = asyncio.create_task(Housekeeping(desk).keep())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while (tmp_path / "collections" / "travel" / "garbage").exists():
             await asyncio.sleep(0.01)
     keeping.cancel()

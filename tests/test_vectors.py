@@ -256,6 +256,14 @@ async def test_a_new_generation_replaces_the_old_one_only_when_told(index: Vecto
     assert await generations(index) == {(2, 1)}
 
 
+async def test_leftovers_of_dead_tries_go_but_not_the_work_of_a_successor(index: Vectors) -> None:
+    """Given generation 2 is live and 3 was left by a try that died, when the worker of 4 finds nothing changed while
+    5 is already being written by its successor, then 1 and 3 go."""
+    await index.write([passage(file(1), "hotel", generation=generation) for generation in (1, 2, 3, 5)])
+    await index.keep_only(file(1), 2, below=4)
+    assert await generations(index) == {(1, 2), (1, 5)}
+
+
 async def generations(index: Vectors) -> set[tuple[int, int]]:
     return {(imprint.document.id, imprint.generation) async for imprint in index.digest()}
 

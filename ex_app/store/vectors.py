@@ -139,10 +139,16 @@ class Vectors:
         """The name of the index."""
         return self._collection
 
-    async def keep_only(self, document: DocumentKey, generation: int) -> None:
-        """Delete the document's points of all other generations: older ones, and leftovers of tries that died."""
-        ours = models.FieldCondition(key="generation", match=models.MatchValue(value=generation))
-        await self._delete(of_document(document, models.Filter(must_not=[ours])))
+    async def keep_only(self, document: DocumentKey, generation: int, *, below: int | None = None) -> None:
+        """Delete the document's points of all other generations below `below`, by default below the kept one.
+
+        Whoever works on the document passes its own generation, so that leftovers of tries that died go too. Higher
+        ones are never touched: they belong to whoever took the work over, who may be writing them right now.
+        """
+        kept = models.FieldCondition(key="generation", match=models.MatchValue(value=generation))
+        limit = generation if below is None else below
+        lower = models.FieldCondition(key="generation", range=models.Range(lt=limit))
+        await self._delete(of_document(document, lower, models.Filter(must_not=[kept])))
 
     async def drop_generation(self, document: DocumentKey, generation: int) -> None:
         """Delete the document's points of one generation."""
