@@ -27,7 +27,7 @@ from demo.multistatus import (
     text,
     wanted,
 )
-from demo.tree import CREATE, DELETE, READ, SHARE, UPDATE, Mount, NotAllowed, NotFoundHere, Seen, split
+from demo.tree import CREATE, DELETE, READ, SHARE, UPDATE, Conflicting, Mount, NotAllowed, NotFoundHere, Seen, split
 from demo.world import World
 
 FILES = "/remote.php/dav/files"
@@ -49,6 +49,8 @@ async def files(request: Request) -> Response:
             return _METHODS[request.method](world, request, path, body)
     except NotFoundHere:
         return error(404, "NotFound", f"File with name {path} could not be located")
+    except Conflicting as problem:
+        return error(409, "Conflict", str(problem))
     except NotAllowed as problem:
         return error(403, "Forbidden", str(problem))
 
@@ -57,6 +59,8 @@ async def search(request: Request) -> Response:
     """SEARCH one's own tree. upload_time is 0, folder ETags and sizes leave mounts out: it reads the cache alone."""
     body = await request.body()
     uid, world = asking(request), request.app.state.world
+    if not any(kind in request.headers.get("content-type", "") for kind in ("text/xml", "application/xml")):
+        raise DavError(501, "NotImplemented", "There was no handler in the system for this SEARCH method")
     with world.lock:
         names, found = search_results(world, uid, parse(body))
         answers = [response(_href(seen), names, properties(seen, None)) for seen in found]
@@ -171,7 +175,10 @@ def _put(world: World, request: Request, path: str, body: bytes) -> Response:
 
 def _mkcol(world: World, request: Request, path: str, body: bytes) -> Response:
     uid = request.path_params["uid"]
-    parent = world.resolve(uid, split(path)[0])
+    try:
+        parent = world.resolve(uid, split(path)[0])
+    except NotFoundHere as problem:
+        raise DavError(409, "Conflict", "Parent node does not exist") from problem
     if any(seen.path == path.rstrip("/") for seen in world.listing(parent)):
         raise DavError(405, "MethodNotAllowed", "The resource you tried to create already exists")
     fileid = world.resolve(uid, world.mkdir(uid, path)).node.id

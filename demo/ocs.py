@@ -261,7 +261,7 @@ def _share_json(world: World, share: Share, seen: Seen) -> dict[str, object]:
         "item_source": node.id,
         "file_source": node.id,
         "file_parent": node.parent.id if node.parent else None,
-        "file_target": seen.path,
+        "file_target": seen.path if seen.mount else f"/{node.name}",
         "item_size": node.size(),
         "item_mtime": node.mtime,
         "share_with": share.with_user or share.with_group,

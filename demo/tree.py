@@ -30,6 +30,10 @@ class NotAllowed(PermissionError):
     """The user sees it but lacks the permission."""
 
 
+class Conflicting(ValueError):
+    """It cannot be done at that place: a folder there, no parent, or into itself."""
+
+
 @dataclass(eq=False, slots=True)
 class Node:
     """A file or (children is not None) a folder; lies in exactly one home, or in the trash when no home is above it."""
@@ -120,9 +124,10 @@ class Seen:
 
     @property
     def permissions(self) -> int:
+        given = self.mount.permissions if self.mount else ALL
         if self.node.unreadable:
-            return (self.mount.permissions & SHARE) if self.mount else SHARE
-        return self.mount.permissions if self.mount else ALL
+            return given & SHARE
+        return given if self.node.is_folder else given & ~CREATE
 
     @property
     def readable(self) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from demo.boards import Boards
 from demo.tree import (
     READ,
+    Conflicting,
     Mount,
     Node,
     NotAllowed,
@@ -56,7 +57,7 @@ class World(Boards):
             second = int(self.clock() if mtime is None else mtime)
             node = seen.node if seen else self._new_node(name, parent.node)
             if node.is_folder:
-                raise NotAllowed(f"{path} is a folder")
+                raise Conflicting(f"{path} is a folder")
             if not node.etag or node.mtime != second:
                 node.etag = file_etag(node.id, second, len(data))
             node.data, node.mime, node.mtime = data, mime or guess_mime(name), second
@@ -98,17 +99,21 @@ class World(Boards):
             parent_path, name = split(new)
             parent = self.resolve(uid, parent_path)
             if seen.is_mount_root:
+                if parent.mount:
+                    raise NotAllowed("a received share cannot lie in another")
                 self._targets[uid, seen.node.id] = normal(new)
                 return
             self._demand(seen, 2 if split(old)[0] == parent_path else 8)
             self._demand(parent, 4 if split(old)[0] != parent_path else 1)
-            if parent.node in seen.node.lineage() and seen.node in parent.node.lineage():
-                raise NotAllowed("cannot move a folder into itself")
+            if seen.node in parent.node.lineage():
+                raise Conflicting("a folder cannot lie in itself")
             if target := self._find(uid, new):
                 self.delete(uid, target.path)
             before = seen.node.parent
             self._detach(seen.node)
             seen.node.name = name
+            if not seen.node.is_folder and split(old)[1].rpartition(".")[2] != name.rpartition(".")[2]:
+                seen.node.mime = guess_mime(name)
             self._attach(seen.node, parent.node)
             self._touched(before)
             self._touched(parent.node)
@@ -179,9 +184,14 @@ class World(Boards):
                     self._targets.pop((uid, share.node.id), None)
 
     def leave_share(self, uid: str, share_id: int) -> None:
-        """A recipient removes a share from his own tree."""
-        self.shares[share_id].left_by.add(uid)
-        self._targets.pop((uid, self.shares[share_id].node.id), None)
+        """A recipient removes a share from his own tree; one made for him alone is gone with that."""
+        with self.lock:
+            share = self.shares[share_id]
+            if share.with_user == uid:
+                self.unshare(share_id)
+            else:
+                share.left_by.add(uid)
+            self._targets.pop((uid, share.node.id), None)
 
     def mounts(self, uid: str) -> list[Mount]:
         """What was shared with a user and can be reached, with its place in his tree."""

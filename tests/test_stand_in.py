@@ -74,7 +74,7 @@ class Nextcloud:
             f"<d:href>{scope or f'/files/{uid}'}</d:href><d:depth>infinity</d:depth></d:scope></d:from>"
             f"<d:where>{where}</d:where></d:basicsearch></d:searchrequest>"
         )
-        return self.ask(uid, "SEARCH", "/remote.php/dav/", content=body)
+        return self.ask(uid, "SEARCH", "/remote.php/dav/", content=body, headers={"Content-Type": "text/xml"})
 
     def root_etag(self, uid: str) -> str:
         return etags(self.propfind(uid, f"/remote.php/dav/files/{uid}/", "<d:getetag/>", depth="0"))[0]
@@ -456,7 +456,9 @@ class Probe:
 
 @contextmanager
 def running(probe: Probe) -> Iterator[Probe]:
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
     methods = ["GET", "POST", "PUT", "DELETE"]
     app = Starlette(routes=[Route("/{path:path}", probe.answer, methods=methods)])
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
