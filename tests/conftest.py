@@ -30,7 +30,7 @@ def embed_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting
     own = tmp_path_factory.getbasetemp()
     shared = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "embed"
     shared.mkdir(exist_ok=True)
-    settings = Settings(app_secret="unused", app_persistent_storage=shared)
+    settings = Settings(app_secret="unused", app_persistent_storage=shared, search_deadline_s=20)  # machines are busy
     with FileLock(shared / "start.lock"):
         lifeline = _join(settings.embed_socket, shared / "lifeline")
         if lifeline is None:

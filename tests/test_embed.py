@@ -5,13 +5,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -21,6 +24,8 @@ import pytest
 from ex_app.domain import EmbedderUnavailable, NotAvailable
 from ex_app.embed import files
 from ex_app.embed.client import Embedder
+from ex_app.embed.server import Encoder
+from ex_app.embed.wire import Vectors
 from ex_app.settings import Settings
 
 PASSAGES = [
@@ -116,7 +121,7 @@ def test_only_our_own_user_reaches_the_socket(embed_socket: Path) -> None:
 
 async def test_without_the_process_callers_are_told_and_later_calls_recover(tmp_path: Path, embed_socket: Path) -> None:
     """Given no embed process, when it appears, then the same client goes on."""
-    settings = Settings(app_secret="unused", app_persistent_storage=tmp_path)
+    settings = Settings(app_secret="unused", app_persistent_storage=tmp_path, search_deadline_s=20)
     client = Embedder(settings)
     with pytest.raises(EmbedderUnavailable):
         await client.query("hotel")
@@ -129,7 +134,7 @@ async def test_without_the_process_callers_are_told_and_later_calls_recover(tmp_
 
 
 async def test_nonsense_from_the_socket_is_an_unavailable_embedder(tmp_path: Path) -> None:
-    settings = Settings(app_secret="unused", app_persistent_storage=tmp_path)
+    settings = Settings(app_secret="unused", app_persistent_storage=tmp_path, search_deadline_s=20)
     settings.embed_socket.parent.mkdir()
 
     async def nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -145,6 +150,103 @@ async def test_nonsense_from_the_socket_is_an_unavailable_embedder(tmp_path: Pat
         with pytest.raises(EmbedderUnavailable):
             await client.info()
         await client.close()
+
+
+async def test_a_restarted_process_is_found_again_behind_a_connection_that_died(tmp_path: Path) -> None:
+    settings = Settings(app_secret="unused", app_persistent_storage=tmp_path, search_deadline_s=20)
+    settings.embed_socket.parent.mkdir()
+    writers: list[asyncio.StreamWriter] = []
+
+    async def process(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while await reader.readuntil(b"}"):
+                writer.write(b"HTTP/1.1 200 OK\r\nx-shape: 1,1\r\ncontent-length: 4\r\n\r\n\0\0\x80\x3f")
+
+    client = Embedder(settings)
+    for question in ("before", "after"):
+        server = await asyncio.start_unix_server(process, settings.embed_socket)
+        assert await client.query(question) == (1.0,)
+        server.close()
+        for writer in writers:
+            writer.transport.abort()
+        settings.embed_socket.unlink(missing_ok=True)
+    await client.close()
+
+
+@dataclass
+class SlowModel:
+    """Stands for the model: notes on how many threads it indexed, and answers questions only when let."""
+
+    name: str = "slow"
+    dimensions: int = 1
+    max_tokens: int = 8
+    cores: int = 4
+    threads: list[int] = field(default_factory=list)
+    answer: threading.Event = field(default_factory=threading.Event)
+
+    def encode_query(self, text: str) -> Vectors:
+        assert self.answer.wait(10)
+        return np.ones((1, 1), dtype=np.float32)
+
+    def encode_documents(self, texts: list[str], *, threads: int) -> Vectors:
+        self.threads.append(threads)
+        return np.ones((len(texts), 1), dtype=np.float32)
+
+
+async def _stays() -> bool:
+    return False
+
+
+async def test_indexing_takes_all_cores_until_somebody_searches() -> None:
+    model = SlowModel()
+    encoder = Encoder(model)  # type: ignore[arg-type]
+    await encoder.documents(["text"] * 20, abandoned=_stays)
+    model.answer.set()
+    await encoder.query("hotel")
+    await encoder.documents(["text"] * 20, abandoned=_stays)
+    assert model.threads == [4, 4, 1, 1]
+    encoder.close()
+
+
+async def test_indexing_lets_a_waiting_question_pass_first() -> None:
+    model = SlowModel()
+    encoder = Encoder(model)  # type: ignore[arg-type]
+    question = asyncio.create_task(encoder.query("hotel"))
+    await asyncio.sleep(0)
+    indexing = asyncio.create_task(encoder.documents(["text"], abandoned=_stays))
+    await asyncio.sleep(0.05)
+    assert not model.threads
+    model.answer.set()
+    await question
+    await indexing
+    assert model.threads == [1]
+    encoder.close()
+
+
+async def test_indexing_stops_when_its_caller_is_gone() -> None:
+    model = SlowModel()
+    encoder = Encoder(model)  # type: ignore[arg-type]
+
+    async def gone_after_the_first_slice() -> bool:
+        return bool(model.threads)
+
+    await encoder.documents(["text"] * 100, abandoned=gone_after_the_first_slice)
+    assert len(model.threads) == 1
+    encoder.close()
+
+
+async def test_more_questions_than_anybody_would_wait_for_are_refused_at_once() -> None:
+    model = SlowModel()
+    encoder = Encoder(model)  # type: ignore[arg-type]
+    waiting = [asyncio.create_task(encoder.query("hotel")) for _ in range(64)]
+    await asyncio.sleep(0)
+    with pytest.raises(NotAvailable):
+        await encoder.query("one more")
+    model.answer.set()
+    await asyncio.gather(*waiting)
+    assert len(await encoder.query("later")) == 1
+    encoder.close()
 
 
 def test_knowing_the_model_costs_no_torch() -> None:

@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import socket
-import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -29,6 +28,7 @@ from starlette.routing import Route
 
 from ex_app.domain import BadRequest, NotAvailable
 from ex_app.embed.wire import MAX_TEXTS, SHAPE_HEADER, Vectors, pack
+from ex_app.processes import end_with_parent
 from ex_app.settings import Settings
 
 if TYPE_CHECKING:
@@ -145,8 +145,7 @@ def run(settings: Settings) -> None:
     """Load the model and serve it until told to stop; the socket appears once questions can be answered."""
     os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle threads must not spin on cores that others need
-    if os.environ.get("EX_APP_CHILD") == "1":
-        threading.Thread(target=_exit_with_parent, name="exit-with-parent", daemon=True).start()
+    end_with_parent()
     from ex_app.embed import model as dense  # noqa: PLC0415  torch must see the environment above
 
     started = time.monotonic()
@@ -159,7 +158,7 @@ async def _serve(encoder: Encoder, path: Path, started: float) -> None:
     listener = _listen(path)
     logger.info("embed_ready model=%s seconds=%.1f", encoder.model.name, time.monotonic() - started)
     config = uvicorn.Config(
-        build_app(encoder), log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=2
+        build_app(encoder), log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=2
     )
     try:
         await uvicorn.Server(config).serve(sockets=[listener])
@@ -202,10 +201,3 @@ async def _read(request: Request) -> Mapping[str, Any]:
 def _packed(rows: Vectors) -> Response:
     body, shape = pack(rows)
     return Response(body, media_type="application/octet-stream", headers={SHAPE_HEADER: shape})
-
-
-def _exit_with_parent() -> None:
-    """Our parent holds the other end of stdin: its end, however sudden, is ours."""
-    while sys.stdin.buffer.read(65536):
-        pass
-    os._exit(0)
