@@ -63,11 +63,11 @@ async def search(request: Request) -> Response:
         raise DavError(501, "NotImplemented", "There was no handler in the system for this SEARCH method")
     with world.lock:
         names, found = search_results(world, uid, parse(body))
-        answers = [response(_href(seen), names, properties(seen, None)) for seen in found]
+        answers = [response(_href(seen), names, properties(world, seen, None)) for seen in found]
     return multistatus(answers, media_type='application/xml; charset="utf-8"')
 
 
-def properties(seen: Seen, mounts: list[Mount] | None) -> Properties:
+def properties(world: World, seen: Seen, mounts: list[Mount] | None) -> Properties:
     """What a node shows. mounts: the user's, for PROPFIND, whose folder ETags include them; None for SEARCH."""
     node = seen.node
     inside = [m for m in mounts or () if node.is_folder and m.path.startswith(seen.path.rstrip("/") + "/")]
@@ -77,6 +77,8 @@ def properties(seen: Seen, mounts: list[Mount] | None) -> Properties:
     view_only = seen.mount is not None and not seen.mount.download
     return {
         f"{OC}fileid": text(node.id),
+        f"{OC}checksums": lambda: f"<oc:checksum>{text(node.checksum)()}</oc:checksum>" if node.checksum else None,
+        f"{OC}id": text(_oc_id(world, node.id)),
         f"{D}getetag": text(f'"{_etag(seen, inside)}"'),
         f"{OC}size": lambda: str(node.size() + sum(m.node.size() for m in inside)),
         f"{D}getcontentlength": lambda: str(len(file.data)) if file else None,
@@ -129,13 +131,14 @@ def _propfind(world: World, request: Request, path: str, body: bytes) -> Respons
         if closed:
             raise DavError(403, "Forbidden", "No read permissions. This might be caused by files_accesscontrol")
     return multistatus(
-        response(_href(s), names if body else _present(s, names, mounts), properties(s, mounts)) for s in shown
+        response(_href(s), names if body else _present(world, s, names, mounts), properties(world, s, mounts))
+        for s in shown
     )
 
 
-def _present(seen: Seen, names: list[str], mounts: list[Mount]) -> list[str]:
+def _present(world: World, seen: Seen, names: list[str], mounts: list[Mount]) -> list[str]:
     """allprop leaves out what a node lacks."""
-    has = properties(seen, mounts)
+    has = properties(world, seen, mounts)
     return [name for name in names if has[name]() is not None]
 
 
@@ -166,6 +169,7 @@ def _put(world: World, request: Request, path: str, body: bytes) -> Response:
     parent = world.resolve(uid, split(path)[0])
     existed = any(seen.path == path.rstrip("/") for seen in world.listing(parent))
     fileid = world.write(uid, path, body, mtime=float(given) if given else None, via="dav")
+    world.nodes[fileid].checksum = request.headers.get("oc-checksum", "")
     etag = f'"{world.nodes[fileid].etag}"'
     accepted = {"X-OC-MTime": "accepted"} if given else {}
     return Response(

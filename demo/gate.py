@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from demo.habits import Failure, Request, claimed_user, decoded_pair
-from demo.multistatus import error
+from demo.multistatus import date, error
 from demo.world import World
 
 SESSION_COOKIE = "stand_in_session"  # the demo's own way in: its value is a user id
@@ -131,6 +131,15 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+
+        async def dated(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (b"date", date(int(self._world.clock())).encode())]
+            await send(message)
+
+        await self._take_turn(scope, receive, dated)
+
+    async def _take_turn(self, scope: Scope, receive: Receive, send: Send) -> None:
         raw = scope.get("raw_path") or scope["path"].encode()
         request = Request(claimed_user(headers_of(scope)), scope["method"], raw.decode("latin-1"))
         self._world.requests.append(request)

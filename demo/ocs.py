@@ -170,6 +170,7 @@ def _user_json(world: World, uid: str) -> dict[str, object]:
     return {
         "enabled": person.enabled,
         "id": uid,
+        "lastLogin": person.last_login * 1000,
         "backend": "Database",
         "subadmin": [],
         "quota": {"free": -3, "used": person.home.size(), "total": -3, "relative": 0, "quota": -3},
@@ -191,6 +192,7 @@ async def _capabilities(request: Request) -> Response:
             "core": {"pollinterval": 60, "webdav-root": "remote.php/webdav"},
             "deck": {"version": "1.15.9", "canCreateBoards": True, "apiVersions": ["1.0", "1.1"]},
             "files_sharing": {"api_enabled": True},
+            "notifications": {"ocs-endpoints": ["list", "get", "delete"]},
             "notes": notes | {"notes_path": world_of(request).person(uid).notes_path},
         }
     return reply(request, {"version": version, "capabilities": shown})

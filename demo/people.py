@@ -15,7 +15,7 @@ from demo.tree import Node, NotFoundHere
 
 @dataclass(slots=True)
 class Person:
-    """An account. deck_opened: Deck made its "Personal" board."""
+    """An account. deck_opened: Deck made its "Personal" board; last_login: seconds since the epoch, 0 for never."""
 
     uid: str
     display_name: str
@@ -26,6 +26,7 @@ class Person:
     notes_path: str = "Notes"
     deck_opened: bool = False
     deck_calendar: bool = True
+    last_login: int = 1_700_000_000
 
 
 @dataclass(frozen=True, slots=True)

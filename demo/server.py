@@ -104,7 +104,7 @@ def serve(world: World, port: int = 0, *, workers: int = 8) -> Served:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
     listener.listen(128)
-    config = uvicorn.Config(app, log_level="critical", access_log=False, lifespan="off", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(app, log_level="critical", lifespan="off", date_header=False, server_header=False)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True, name="stand-in Nextcloud")
     thread.start()

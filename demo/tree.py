@@ -47,6 +47,7 @@ class Node:
     data: bytes = b""
     mime: str = ""
     upload_time: int = 0
+    checksum: str = ""  # as the uploading client gave it
     home_of: str | None = None  # user id on a home's root
     blocked: bool = False
     tags: list[str] = field(default_factory=list)

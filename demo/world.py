@@ -61,7 +61,7 @@ class World(Boards):
             if not node.etag or node.mtime != second:
                 node.etag = file_etag(node.id, second, len(data))
             node.data, node.mime, node.mtime = data, mime or guess_mime(name), second
-            node.upload_time = int(self.clock()) if via == "dav" else 0
+            node.upload_time, node.checksum = int(self.clock()) if via == "dav" else 0, ""
             self._touched(node.parent)
             for event in ("NodeWritten",) if seen else ("NodeCreated", "NodeWritten"):
                 self._emit(event, uid, self._node_payload(uid, node, path))

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
@@ -25,7 +25,7 @@ from ex_app.embed.client import Embedder
 from ex_app.embed.sparse import SPARSE_VERSION, SparseEncoder
 from ex_app.extract.chunker import CHUNKER_VERSION
 from ex_app.extract.sandbox import Extractor
-from ex_app.index.reconcile import Reconciler
+from ex_app.index.reconcile import SWEPT_AT, Reconciler
 from ex_app.index.worker import Worker
 from ex_app.nextcloud import dav, ocs
 from ex_app.nextcloud.session import Nextcloud
@@ -149,6 +149,10 @@ class _Web:
     async def set_enabled(self, enabled: bool) -> None:
         await self.house.set_enabled(enabled)
 
+    async def progress(self) -> Progress:
+        swept = await self.house.registry.get_setting(SWEPT_AT)
+        return replace(await self.house.registry.progress(), swept_at=float(swept) if swept else None)
+
     async def progress_for(self, user: str) -> Progress:
         return await self.house.registry.progress_for(user)
 
@@ -170,7 +174,7 @@ def web_app(settings: Settings) -> FastAPI:
         Part("The language model", 90, web.model_answers),
     )
     app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None)
-    app.include_router(lifecycle_routes(settings, parts, web.set_enabled))
+    app.include_router(lifecycle_routes(settings, parts, set_enabled=web.set_enabled, progress=web.progress))
     app.include_router(search_routes(web.search, admission, web.progress_for))
     app.include_router(page_routes())
     app.mount("/", mcp)  # the guard lets nothing but /mcp through to here
@@ -210,9 +214,9 @@ async def run_worker(settings: Settings, stop: asyncio.Event) -> None:
 async def _index_while_enabled(house: House, extractor: Extractor, stop: asyncio.Event) -> None:
     await _meet_nextcloud(house)
     vectors = await house.vectors()
-    if await house.registry.adopt_index(vectors.collection):
-        log.info("event=new_index name=%s", vectors.collection)
     await vectors.ensure()
+    if await house.registry.adopt_index(vectors.collection, points=await vectors.count()):
+        log.info("event=new_index name=%s", vectors.collection)
     worker = Worker(
         settings=house.settings,
         nextcloud=house.nextcloud,

@@ -272,6 +272,7 @@ class Progress:
     failed: int
     last_error: str = ""
     reasons: dict[str, int] = field(default_factory=dict)
+    swept_at: float | None = None  # when everybody's content was last walked to the end; seconds since the epoch
 
 
 class SemanticSearchError(Exception):

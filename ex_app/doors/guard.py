@@ -36,6 +36,7 @@ ROUTES: Mapping[tuple[str, str], Who] = {
     ("GET", "/heartbeat"): Who.ANYONE,
     ("POST", "/init"): Who.NEXTCLOUD,
     ("PUT", "/enabled"): Who.NEXTCLOUD,
+    ("GET", "/progress"): Who.NEXTCLOUD,
     ("GET", "/api/search"): Who.USER,
     ("GET", "/api/status"): Who.USER,
     ("POST", "/mcp"): Who.USER,

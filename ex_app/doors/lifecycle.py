@@ -7,13 +7,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 from nc_py_api import AsyncNextcloudApp, NextcloudException
 
-from ex_app.domain import NotAvailable, SemanticSearchError
+from ex_app.domain import NotAvailable, Progress, SemanticSearchError
 from ex_app.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,11 @@ class Part:
 
 
 def lifecycle_routes(
-    settings: Settings, parts: Sequence[Part], set_enabled: Callable[[bool], Awaitable[None]]
+    settings: Settings,
+    parts: Sequence[Part],
+    *,
+    set_enabled: Callable[[bool], Awaitable[None]],
+    progress: Callable[[], Awaitable[Progress]],
 ) -> APIRouter:
     """Routes that Nextcloud itself calls."""
     router = APIRouter()
@@ -63,6 +67,10 @@ def lifecycle_routes(
             log.warning("event=enable_failed error=%s", type(error).__name__)
             return JSONResponse({"error": f"Semantic Search could not start: {error}"})
         return JSONResponse({"error": ""})
+
+    @router.get("/progress")
+    async def overall() -> JSONResponse:
+        return JSONResponse(asdict(await progress()))
 
     return router
 

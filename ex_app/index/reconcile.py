@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,6 +23,9 @@ from ex_app.store.registry import Due, Registry
 from ex_app.store.vectors import Vectors
 
 log = logging.getLogger(__name__)
+
+# The registry's setting that says when a sweep last reached its end.
+SWEPT_AT = "swept_at"
 
 # An unchanged user costs Nextcloud about 50 ms; sweeping may use 5 % of one core.
 _SECONDS_PER_USER = 1.0
@@ -44,6 +48,8 @@ class Reconciler:
                 users = await ocs.user_ids(self.nextcloud.as_user(""))
                 pause = max(interval, len(users) * _SECONDS_PER_USER)
                 await self.sweep(users, stop)
+                if not stop.is_set():
+                    await self.registry.set_setting(SWEPT_AT, str(time.time()))
             except NotAvailable as error:
                 # A server in trouble is left alone until the next round.
                 pause = max(pause, getattr(error, "retry_after", None) or 0)

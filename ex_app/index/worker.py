@@ -180,7 +180,7 @@ class Worker:
         """Nothing was written but its time or place."""
         await self._set_place(fetched.sighting)
         if await self.registry.confirm(item, fetched.sighting, settled=fetched.settled):
-            await self.vectors.keep_only(item.key, row.live)
+            await self.vectors.keep_only(item.key, row.live, below=item.generation)
         await self._settle(item, settled=fetched.settled)
 
     async def _publish_title(self, item: Work, fetched: Fetched, error: Unindexable) -> None:

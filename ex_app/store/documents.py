@@ -120,7 +120,6 @@ async def publish(
         .where(
             _is(item.key),
             _leased(item),
-            documents.c.live < item.generation,
             documents.c.status != Status.ERASED,
         )
         .values(
@@ -177,6 +176,11 @@ async def meet(connection: AsyncConnection, sightings: Sequence[Sighting], *, no
         for sighting in sorted(sightings, key=lambda sighting: sighting.key)
     ]
     await connection.execute(insert(connection, documents).on_conflict_do_nothing(), rows)
+
+
+async def any_live(connection: AsyncConnection) -> bool:
+    """Whether the registry believes that anything is in the index."""
+    return bool(await connection.scalar(select(exists().where(documents.c.live > 0))))
 
 
 async def reset(connection: AsyncConnection) -> None:
@@ -332,7 +336,10 @@ def _is(key: DocumentKey) -> ColumnElement[bool]:
 
 
 def _leased(item: Work) -> ColumnElement[bool]:
-    """The lease is its holder's. Whoever claims draws a generation, so the document's own row tells, under its lock."""
+    """The lease is its holder's, and so its generation the newest: none that was drawn later is or will be live.
+
+    Whoever claims draws a generation, so the document's own row tells of a claim that is being made right now.
+    """
     return and_(documents.c.next_generation == item.generation, exists().where(holds(item)))
 
 

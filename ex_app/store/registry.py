@@ -79,11 +79,15 @@ class Registry:
         """The Nextcloud instance that this registry is bound to; None before the first."""
         return await self._database.read(facts.instance)
 
-    async def adopt_index(self, name: str) -> bool:
-        """Serve from the index of this name. True when it is another than before: then all is to be indexed again."""
+    async def adopt_index(self, name: str, *, points: int) -> bool:
+        """Serve from the index of this name, which holds so many points.
+
+        True when it is another than before, or lost what it held: then all is to be indexed again.
+        """
 
         async def job(connection: AsyncConnection) -> bool:
-            if await facts.get_setting(connection, _INDEX) == name:
+            same = await facts.get_setting(connection, _INDEX) == name
+            if same and (points or not await documents.any_live(connection)):
                 return False
             await facts.set_setting(connection, _INDEX, name)
             await documents.reset(connection)
