@@ -197,8 +197,10 @@ async def _log(request: Request) -> Response:
 
 async def _notification(request: Request) -> Response:
     app, uid, given = _app(request), user_of(request), await params(request)
-    app.registered.setdefault("notification", {})[uuid.uuid4().hex] = {"user": uid, **given}
-    return reply(request, {"app": app.id, "user": uid})
+    thing = given.get("params", {})
+    shown = {"object_type": str(thing.get("object", "")), "object_id": str(thing.get("object_id") or uuid.uuid4().hex)}
+    app.registered.setdefault("notification", {})[shown["object_id"]] = {"user": uid, **given}
+    return reply(request, {"app": app.id, "user": uid, **shown})
 
 
 def _announced(kind: str) -> Callable[[Request], Any]:
