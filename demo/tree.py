@@ -12,13 +12,19 @@ from dataclasses import dataclass, field
 READ, UPDATE, CREATE, DELETE, SHARE = 1, 2, 4, 8, 16
 ALL = READ | UPDATE | CREATE | DELETE | SHARE
 
-# PHP guesses these by its own table; Python's differs or depends on the machine.
+# Nextcloud guesses by a table of its own; Python's differs or depends on the machine.
+_OFFICE = "application/vnd.openxmlformats-officedocument"
 _MIMES = {
     ".md": "text/markdown",
     ".txt": "text/plain",
     ".csv": "text/csv",
     ".ics": "text/calendar",
     ".json": "application/json",
+    ".eml": "message/rfc822",
+    ".docx": f"{_OFFICE}.wordprocessingml.document",
+    ".xlsx": f"{_OFFICE}.spreadsheetml.sheet",
+    ".pptx": f"{_OFFICE}.presentationml.presentation",
+    ".odt": "application/vnd.oasis.opendocument.text",
 }
 
 
