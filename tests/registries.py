@@ -60,6 +60,7 @@ def seen(
     parent: str = "f:10",
     title: str = "Travel policy.md",
     owner: str = "alice",
+    listed: str = "",
 ) -> Sighting:
     """A document as its folder's listing shows it."""
     return Sighting(
@@ -73,6 +74,7 @@ def seen(
         owner=owner,
         mime="text/markdown",
         size=64,
+        listed=listed,
     )
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import multiprocessing
 import shutil
 import sqlite3
@@ -18,10 +19,12 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from registries import DATABASES, Clock, file, fresh, seen
 from sqlalchemy import Connection, create_engine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ex_app.domain import Container, DocumentKey, Lane, NotAvailable, Reason, ScopeId, SemanticSearchError, Work
 from ex_app.settings import Settings
 from ex_app.store import database as database_module
+from ex_app.store import work
 from ex_app.store.database import FILE_NAME, file_system_of, open_database
 from ex_app.store.registry import Due, Registry, Status, open_registry
 from ex_app.store.tables import metadata
@@ -121,11 +124,42 @@ class TestPublishing:
         assert not await publish(registry, late)
         assert (await registry.live([file(1)]))[file(1)].generation == 0
 
+    async def test_waits_for_a_claim_that_is_under_way_and_loses(self, installation: Settings, clock: Clock) -> None:
+        registry, other = await open_registry(installation, clock=clock), await open_database(installation)
+        late = await begin(registry, file(1))
+        clock.forward(LEASE_S)
+        claimed, settled = asyncio.Event(), asyncio.Event()
+
+        async def claim_slowly(connection: AsyncConnection) -> None:
+            assert await work.claim(connection, now=clock(), limit=1, lease_s=LEASE_S, max_attempts=6)
+            claimed.set()
+            await settled.wait()
+
+        claiming = asyncio.create_task(other.write(claim_slowly))
+        await claimed.wait()
+        publishing = asyncio.create_task(publish(registry, late))
+        done, _ = await asyncio.wait([publishing], timeout=0.2)
+        assert not done
+        settled.set()
+        await claiming
+
+        assert not await publishing
+        await registry.close()
+        await other.close()
+
     async def test_after_finishing_is_too_late(self, registry: Registry) -> None:
         item = await begin(registry, file(1))
         await registry.finish(item)
 
         assert not await publish(registry, item)
+
+    async def test_again_because_the_answer_was_lost_is_harmless(self, registry: Registry) -> None:
+        item = await begin(registry, file(1))
+        assert await publish(registry, item)
+
+        assert await publish(registry, item)
+
+        assert (await registry.live([file(1)]))[file(1)].generation == item.generation
 
     async def test_of_a_document_without_text_says_why(self, registry: Registry) -> None:
         item = await begin(registry, file(1))
@@ -184,6 +218,17 @@ class TestSeeingAgain:
         assert (row.version, row.live) == ("etag-1", first.generation), "its text is still that of the old version"
         assert not await registry.place(seen(file(404)))
 
+    async def test_a_listing_tells_all_its_places_at_once(self, registry: Registry) -> None:
+        for number in range(3):
+            await index(registry, file(number))
+        await registry.hide(file(2))
+
+        await registry.place_many(seen(file(number), parent="f:20", title=f"{number}.md") for number in range(4))
+
+        rows = await registry.by_parent("file", [ScopeId("f:20")])
+        assert {row.key: row.title for row in rows} == {file(0): "0.md", file(1): "1.md"}
+        assert await registry.document(file(3)) is None
+
     async def test_a_moved_folder_takes_its_documents_along(self, registry: Registry) -> None:
         for number in range(3):
             await index(registry, file(number), title=f"{number}.md")
@@ -200,6 +245,70 @@ class TestSeeingAgain:
         assert rows[file(1)].path == "/Archive/2026/1.md"
         assert rows[file(9)].scopes == ("f:1", "f:99")
         assert rows[file(2)].path == ""
+
+
+class TestFirstSight:
+    async def test_makes_a_document_known_before_anything_of_it_is_indexed(self, registry: Registry) -> None:
+        indexed = await index(registry, file(1))
+
+        await registry.meet([seen(file(2), title="New.md", listed="2:64"), seen(file(1), title="Other.md")])
+
+        row = await registry.document(file(2))
+        assert row is not None
+        assert (row.title, row.parent, row.owner, row.listed) == ("New.md", "f:10", "alice", "2:64")
+        assert (row.live, row.version) == (0, ""), "its content is still unread"
+        known = await registry.document(file(1))
+        assert known is not None
+        assert (known.title, known.live) == ("Travel policy.md", indexed.generation)
+        assert (await registry.progress()).total == 2
+
+    async def test_remembers_the_finer_version_of_the_last_listing(self, registry: Registry) -> None:
+        item = await begin(registry, file(1))
+        await registry.publish(
+            item, seen(file(1), listed="1:64"), content_hash="h", chunks=1, settled=True, truncated=False
+        )
+        await registry.place(seen(file(1)))
+        row = await registry.document(file(1))
+        assert row is not None
+        assert row.listed == "1:64", "a look that isn't a listing takes nothing away"
+
+        await registry.place(seen(file(1), listed="2:64"))
+
+        row = await registry.document(file(1))
+        assert row is not None
+        assert row.listed == "2:64"
+
+
+class TestAnotherIndex:
+    async def test_begins_empty_and_everything_is_to_be_indexed_again(self, registry: Registry) -> None:
+        first = await index(registry, file(1))
+        await registry.save_containers("file", "alice", [Container(ScopeId("f:10"), "etag", "/Policies")])
+        await registry.set_pulse("file", "alice", "etag")
+        assert await registry.adopt_index("model-a", points=0)
+        again = await index(registry, file(1))
+        assert not await registry.adopt_index("model-a", points=3)
+        await registry.erase(file(2))
+        (cleaning,) = await registry.claim(1, LEASE_S)
+        await registry.finish(cleaning)
+
+        assert await registry.adopt_index("model-b", points=0)
+
+        row = await registry.document(file(1))
+        assert row is not None
+        assert (row.live, row.version, row.content_hash, row.title) == (0, "", "", "Travel policy.md")
+        assert await registry.containers("file", "alice") == {}
+        assert await registry.pulse("file", "alice") is None
+        assert (await registry.live([file(2)]))[file(2)].status is Status.ERASED
+        assert first.generation < again.generation < (await begin(registry, file(1))).generation
+
+    async def test_that_lost_its_points_is_noticed(self, registry: Registry) -> None:
+        await registry.adopt_index("model-a", points=0)
+        assert not await registry.adopt_index("model-a", points=0), "nothing was in it"
+        await index(registry, file(1))
+
+        assert await registry.adopt_index("model-a", points=0)
+
+        assert (await registry.live([file(1)]))[file(1)].generation == 0
 
 
 class TestHidden:
@@ -360,6 +469,23 @@ class TestWalkers:
         assert await registry.containers("file", "bob") == {"f:10": team}
         assert await registry.containers("deck_card", "alice") == {}
 
+    async def test_share_what_several_of_them_see(self, registry: Registry) -> None:
+        await registry.save_containers("file", "alice", [Container(ScopeId("f:10"), "etag", "/Team")])
+        await registry.save_containers("file", "bob", [Container(ScopeId("f:11"), "etag", "/Other")])
+
+        assert await registry.taken("file", "bob") == {"f:10"}
+        assert await registry.taken("deck_card", "bob") == frozenset()
+
+    async def test_look_closely_again_when_told_to(self, registry: Registry) -> None:
+        for source, user in [("file", "alice"), ("file", "bob"), ("deck_card", "alice")]:
+            await registry.set_pulse(source, user, "etag")
+
+        await registry.forget_pulses("file")
+
+        assert await registry.pulse("file", "alice") is None
+        assert await registry.pulse("file", "bob") is None
+        assert await registry.pulse("deck_card", "alice") is not None
+
     async def test_remember_when_they_walked_and_what_it_looked_like(self, registry: Registry, clock: Clock) -> None:
         assert await registry.pulse("file", "alice") is None
         await registry.set_pulse("file", "alice", "etag-1")
@@ -391,6 +517,7 @@ class TestAgreement:
 
     async def test_on_whose_registry_it_is(self, installation: Settings) -> None:
         first = await open_registry(installation)
+        assert await first.instance() is None
         await first.bind("oc1abcdef")
         await first.bind("oc1abcdef")
         await first.close()
@@ -400,6 +527,7 @@ class TestAgreement:
             await second.bind("oc2another")
 
         await second.bind("oc1abcdef")
+        assert await second.instance() == "oc1abcdef"
         await second.close()
 
 
@@ -523,6 +651,17 @@ class TestSchema:
         registry = await open_registry(installation)
         assert (await registry.progress()).pending == 1
         await registry.close()
+
+    async def test_waits_for_a_process_that_is_making_it(
+        self, on_sqlite: Settings, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(database_module, "MIGRATION_TIMEOUT_S", 0.2)
+        with (on_sqlite.data_dir / "registry.lock").open("w") as another:
+            fcntl.flock(another, fcntl.LOCK_EX)
+            with pytest.raises(NotAvailable, match="Another process"):
+                await open_registry(on_sqlite)
+
+        await (await open_registry(on_sqlite)).close()
 
     async def test_is_what_the_migrations_make(self, installation: Settings) -> None:
         database = await open_database(installation)

@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from multiprocessing.queues import Queue
 from pathlib import Path
 
@@ -258,6 +259,19 @@ class TestLease:
         again = await only(registry)
         assert (again.attempts, again.lane) == (1, Lane.ACCESS)
 
+    async def test_taken_for_a_worker_that_is_stopped_meanwhile_is_given_back(self, installation: Settings) -> None:
+        registry = await open_registry(installation)
+        await registry.enqueue_many(Due(file(n), Lane.CONTENT, "alice") for n in range(20))
+        for patience in range(20):
+            with suppress(TimeoutError):
+                claimed = await asyncio.wait_for(registry.claim(20, LEASE_S), patience / 2_000)
+                await registry.release(item.token for item in claimed)
+
+        claimed = await registry.claim(20, LEASE_S)
+
+        assert [item.attempts for item in claimed] == [1] * 20
+        await registry.close()
+
 
 class TestFailure:
     async def test_is_tried_again_after_its_delay(self, registry: Registry, clock: Clock) -> None:
@@ -351,6 +365,17 @@ class TestFailure:
         await registry.enqueue(file(1), Lane.REFRESH, "bob")
 
         assert (await only(registry)).reader == "bob"
+
+    async def test_each_time_ends_in_quarantine(self, registry: Registry, clock: Clock, installation: Settings) -> None:
+        await registry.enqueue(file(1), Lane.CONTENT, "alice")
+        for _ in range(installation.max_attempts):
+            assert await registry.failures() == []
+            await registry.retry(await only(registry), "Nextcloud answered 403", reason=Reason.NO_READER)
+            clock.forward(BACKOFF_MAX_S)
+
+        assert await registry.claim(1, LEASE_S) == []
+        (failure,) = await registry.failures()
+        assert (failure.reason, failure.detail) == (Reason.NO_READER, "Nextcloud answered 403")
 
     async def test_that_takes_the_worker_down_each_time_ends(
         self, registry: Registry, clock: Clock, installation: Settings
@@ -448,15 +473,20 @@ class TestProcesses:
         assert await registry.finish(again[0])
         await registry.close()
 
-    async def test_abandoned_half_way_through_a_call_leave_the_registry_usable(self, registry: Registry) -> None:
+    async def test_abandoned_half_way_through_a_call_leave_no_lock_behind(
+        self, installation: Settings, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A request that times out cancels whatever it awaits, at any point."""
-        await registry.enqueue_many(Due(file(n), Lane.CONTENT, "alice") for n in range(50))
-        for patience in range(30):
+        monkeypatch.setattr("ex_app.store.database.BUSY_TIMEOUT_S", 3.0)
+        abandoned, other = await open_registry(installation), await open_registry(installation)
+        for patience in range(40):
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(_enqueue_for_ever(registry), patience / 10_000)
+                await asyncio.wait_for(_enqueue_for_ever(abandoned), patience / 10_000)
+            await other.enqueue(file(patience), Lane.CONTENT, "alice")
 
-        assert (await registry.progress()).pending == 50
-        assert len(await registry.claim(100, LEASE_S)) == 50
+        assert len(await abandoned.claim(100, LEASE_S)) == 40
+        await abandoned.close()
+        await other.close()
 
 
 # --- Any order of events

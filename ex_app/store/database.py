@@ -18,7 +18,7 @@ from alembic.config import Config
 from alembic.util.exc import CommandError
 from sqlalchemy import URL, Connection, Table, event, make_url, text
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import ArgumentError, InterfaceError, OperationalError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, NotSupportedError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from tenacity import AsyncRetrying, RetryError, retry_if_exception_type, stop_after_delay, wait_random
@@ -160,7 +160,10 @@ def file_system_of(path: Path, mounts: str) -> str:
 def _answering() -> Iterator[None]:
     try:
         yield
-    except (OperationalError, InterfaceError) as error:
+    except DBAPIError as error:
+        # These mean that a statement of ours is wrong; anything else, that the database cannot serve it now.
+        if isinstance(error, (IntegrityError, DataError, ProgrammingError, NotSupportedError)):
+            raise
         raise NotAvailable(f"The registry's database does not answer: {str(error.orig)[:200]}") from error
     except (PoolTimeout, OSError) as error:
         raise NotAvailable(f"The registry's database does not answer: {type(error).__name__}") from error

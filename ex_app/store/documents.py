@@ -202,6 +202,12 @@ async def place(connection: AsyncConnection, sighting: Sighting, *, now: float, 
     return done.rowcount > 0
 
 
+async def place_many(connection: AsyncConnection, sightings: Sequence[Sighting], *, now: float) -> None:
+    """As place, for a whole listing."""
+    for sighting in sorted(sightings, key=lambda sighting: sighting.key):
+        await place(connection, sighting, now=now, item=None)
+
+
 async def hide(connection: AsyncConnection, key: DocumentKey, *, item: Work | None) -> bool:
     """Gone at the source: no generation is live, its words are wiped. Lifted by the next publish."""
     done = await connection.execute(

@@ -8,8 +8,10 @@ does not answer. On SQLite writers take turns; readers never wait.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -18,6 +20,7 @@ from ex_app.domain import (
     Container,
     DocumentKey,
     Lane,
+    NotAvailable,
     Progress,
     Reason,
     ScopeId,
@@ -134,11 +137,20 @@ class Registry:
         without a word from its worker is quarantined instead. An erased document comes too, to be cleaned up after:
         look at its status before fetching.
         """
-        return await self._database.write(
-            lambda connection: work.claim(
-                connection, now=self._clock(), limit=limit, lease_s=lease_s, max_attempts=self._max_attempts
+        claiming = asyncio.ensure_future(
+            self._database.write(
+                lambda connection: work.claim(
+                    connection, now=self._clock(), limit=limit, lease_s=lease_s, max_attempts=self._max_attempts
+                )
             )
         )
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            # Nobody would work on it until the lease ends.
+            with suppress(NotAvailable):
+                await self.release([item.token for item in await claiming])
+            raise
 
     async def heartbeat(self, token: str, lease_s: float) -> bool:
         """Prolong a lease to `lease_s` seconds from now; False when it was lost: stop and drop what was made."""
@@ -150,11 +162,16 @@ class Registry:
         """Done, unless a change arrived meanwhile: then it is due again. False when the lease was lost."""
         return await self._database.write(lambda connection: work.finish(connection, item, now=self._clock()))
 
-    async def retry(self, item: Work, error: str, *, delay: float | None = None) -> bool:
+    async def retry(
+        self, item: Work, error: str, *, delay: float | None = None, reason: Reason = Reason.FAILED
+    ) -> bool:
         """Failed for now: again after `delay` seconds (default: exponential, jittered). False when the lease was lost.
 
-        `error` is what an admin reads: no document text, no secret.
+        The last of max_attempts tries quarantines instead, for `reason`. `error` is what an admin reads: no document
+        text, no secret.
         """
+        if item.attempts >= self._max_attempts:
+            return await self.quarantine(item, reason, error)
         wait = backoff(item.attempts) if delay is None else delay
         return await self._database.write(
             lambda connection: work.retry(connection, item, error, now=self._clock(), delay=wait)
@@ -219,6 +236,11 @@ class Registry:
         return await self._database.write(
             lambda connection: documents.place(connection, sighting, now=self._clock(), item=item)
         )
+
+    async def place_many(self, sightings: Iterable[Sighting]) -> None:
+        """As place, for a whole listing at once."""
+        for some in batches(sightings):
+            await self._database.write(partial(documents.place_many, sightings=some, now=self._clock()))
 
     async def rescope(self, source: str, moved: Iterable[Container]) -> list[DocumentKey]:
         """Give the documents directly in each container its scopes and path; returns which."""

@@ -172,7 +172,7 @@ async def claim(
         for row in rows
     ]
     await _lease(connection, claimed, until=now + lease_s)
-    for rank in {row.lane for row in rows}:
+    for rank in sorted({row.lane for row in rows}):
         served = max(row.turn for row in rows if row.lane == rank)
         await connection.execute(update(lanes).where(lanes.c.lane == rank, lanes.c.turn < served).values(turn=served))
     return claimed
