@@ -47,6 +47,25 @@ def test_the_word_asked_for_is_found_where_it_is_written(encoder: SparseEncoder,
     assert set(query.indices) <= set(document.indices)
 
 
+@pytest.mark.parametrize(
+    ("asked", "written"),
+    [
+        ("hotels", "a hotel in Rome"),
+        ("hotel", "all hotels in Rome"),
+        ("policies", "our travel policy"),
+        ("Reisekosten", "die Reisekostenabrechnung"),
+        ("reservación", "las reservaciones"),
+        ("бронирование", "правила бронирования"),
+        ("otelleri", "bütün otellerde"),
+        ("hôtelière", "hoteliers"),
+    ],
+)
+def test_another_form_of_the_word_is_found_but_counts_less(encoder: SparseEncoder, asked: str, written: str) -> None:
+    question = encoder.encode_query(asked)
+    other_form = _score(question, encoder.encode_document(written))
+    assert 0 < other_form < _score(question, encoder.encode_document(asked))
+
+
 def test_other_words_are_not_found(encoder: SparseEncoder) -> None:
     assert _score(encoder.encode_query("heating 130"), encoder.encode_document("The hotel limit is 120 €")) == 0
 
