@@ -237,7 +237,7 @@ def test_the_parser_dies_with_its_parent() -> None:
     root = Path(__file__).resolve().parents[1]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
     assert done.stdout.strip(), done.stderr
-    deadline = time.monotonic() + 3
+    deadline = time.monotonic() + 1.5
     while _alive(int(done.stdout)) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not _alive(int(done.stdout))

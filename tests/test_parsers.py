@@ -38,6 +38,11 @@ def test_lines_that_the_paper_broke_are_sentences_again() -> None:
     assert "one hundred and twenty euros" in _read(pdf(page))[0].text
 
 
+def test_items_of_a_list_in_a_pdf_stay_lines() -> None:
+    page = "- the limit for one night in a hotel abroad\n- the limit for one night in a hotel at home\n2. the rest"
+    assert _read(pdf(page))[0].text.count("\n") == 2
+
+
 @pytest.mark.parametrize(
     ("text", "encoding"),
     [
@@ -211,6 +216,13 @@ def test_content_decides_before_name_and_media_type() -> None:
         (b"PK\x03\x04garbage", "garbage.docx", DOCX, Reason.CORRUPT),
         (package(**{"word/document.xml": "<broken"}), "broken.docx", DOCX, Reason.CORRUPT),
         (package(**{"photo.txt": "x"}), "photos.zip", "application/zip", Reason.UNSUPPORTED),
+        (b"<svg><text>120</text></svg>", "plan.svg", "image/svg+xml", Reason.UNSUPPORTED),
+        (
+            package(**{"mimetype": "x", "META-INF/manifest.xml": "<m:encryption-data/>", "content.xml": "?"}),
+            "locked.odt",
+            "application/vnd.oasis.opendocument.text",
+            Reason.ENCRYPTED,
+        ),
         (b"\x89PNG\r\n\x1a\n" + bytes(100), "photo.png", "image/png", Reason.UNSUPPORTED),
         (bytes(range(256)) * 10, "blob", "application/octet-stream", Reason.UNSUPPORTED),
         (b"", "empty.txt", "text/plain", Reason.NO_TEXT),

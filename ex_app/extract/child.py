@@ -112,7 +112,7 @@ def _read(stream: BinaryIO) -> bytes | None:
 
 
 def _write(stream: BinaryIO, content: bytes) -> None:
-    stream.write(frame(content))
+    stream.writelines(frame(content))
     stream.flush()
 
 

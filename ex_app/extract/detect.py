@@ -67,8 +67,14 @@ _BY_MIME: Final = {
     "application/epub+zip": Kind.EPUB,
 }
 
+# Where OpenDocument says that a password is needed.
+_MANIFEST: Final = "META-INF/manifest.xml"
+
 # What a zip's member says about the package.
 _BY_MEMBER: Final = {"word/document.xml": Kind.DOCX, "xl/workbook.xml": Kind.XLSX, "ppt/presentation.xml": Kind.PPTX}
+
+# Media types of things that may be written as text (SVG) but are not read as such.
+_NO_DOCUMENTS: Final = ("image/", "audio/", "video/", "font/")
 
 # Kinds that are text all through, so that only name and media type tell them apart.
 _TEXTUAL: Final = {Kind.TEXT, Kind.MARKDOWN, Kind.HTML, Kind.MAIL}
@@ -91,6 +97,8 @@ def detect(body: bytes, *, name: str, mime: str) -> Kind:
     found = _by_content(body, claimed)
     if found is not None:
         return found
+    if mime.startswith(_NO_DOCUMENTS):
+        raise Unindexable(Reason.UNSUPPORTED, "a picture, sound or font")
     if claimed not in _TEXTUAL:
         raise Unindexable(Reason.CORRUPT, f"not a {claimed} document inside")
     return claimed
@@ -124,8 +132,11 @@ def _in_zip(body: bytes, claimed: Kind) -> Kind:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             names = set(archive.namelist())
             stated = archive.read("mimetype")[:100].decode("ascii", "replace").strip() if "mimetype" in names else ""
+            manifest = archive.read(_MANIFEST) if _MANIFEST in names else b""
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError) as error:
         raise Unindexable(_blame(claimed), "a broken zip archive") from error
+    if b"encryption-data" in manifest:
+        raise Unindexable(Reason.ENCRYPTED)
     kind = next((kind for member, kind in _BY_MEMBER.items() if member in names), _BY_MIME.get(stated))
     if kind is None:
         raise Unindexable(_blame(claimed), "a zip archive, not a document")

@@ -20,6 +20,9 @@ _FULL_LINE: Final = 0.6
 
 _SENTENCE_END: Final = tuple(".!?:;。！？…")
 
+# What begins a list item, which goes on no line before.
+_ITEM: Final = re.compile(r"[•▪◦‣●○*–—-]\s|\(?(?:\d{1,3}|[a-z])[.)]\s")
+
 # PDFium marks a hyphen at the end of a line like this. Before a small letter it splits a word, else it belongs there.
 _SPLIT_WORD: Final = re.compile(r"\x02\s*(?=[^\W\d_A-Z])")
 
@@ -61,6 +64,7 @@ def _unwrapped(page: str) -> str:
     full = _FULL_LINE * max(map(len, lines), default=0)
     joined = ""
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
-        wrapped = len(line) >= full and following and not line.endswith(_SENTENCE_END)
+        ends = line.endswith(_SENTENCE_END) or not following or _ITEM.match(following)
+        wrapped = len(line) >= full and not ends
         joined += line + (" " if wrapped else "\n")
     return joined

@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 from asyncio.subprocess import PIPE, Process
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -65,7 +66,7 @@ class Extractor:
         Raises Unindexable with the reason why there is no text (also for documents that hang, crash or eat memory), and
         NotAvailable when no parser process can be started. Cancelling kills the parser.
         """
-        request = frame(json.dumps({"title": title, "name": name, "mime": mime}).encode()) + frame(body)
+        request = (*frame(json.dumps({"title": title, "name": name, "mime": mime}).encode()), *frame(body))
         async with self._turn:
             try:
                 return await self._attempt(request)
@@ -82,7 +83,7 @@ class Extractor:
             await self._child.end()
             self._child = None
 
-    async def _attempt(self, request: bytes) -> Parsed:
+    async def _attempt(self, request: Sequence[bytes]) -> Parsed:
         """Raises _ChildLost when somebody else killed the process: that says nothing about the document."""
         child = await self._ready_child()
         answered = False
@@ -120,11 +121,12 @@ class _Child:
     folder: tempfile.TemporaryDirectory[str]
     documents: int = 0
 
-    async def ask(self, request: bytes) -> bytes:
+    async def ask(self, request: Sequence[bytes]) -> bytes:
         """Raises IncompleteReadError or OSError when the process ends before it has answered."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(request)
+        for part in request:
+            self.process.stdin.write(part)
         await self.process.stdin.drain()
         length = int.from_bytes(await self.process.stdout.readexactly(HEADER), "big")
         if length > MAX_ANSWER:
