@@ -114,6 +114,16 @@ class TestChangesOfOneDocument:
         assert await registry.finish(second)
         assert (await registry.progress()).pending == 0
 
+    async def test_come_before_a_look_that_was_asked_for_later(self, registry: Registry, clock: Clock) -> None:
+        await registry.enqueue(file(1), Lane.CONTENT, "alice")
+        item = await only(registry)
+        await registry.enqueue(file(1), Lane.CONTENT, "alice")
+        await registry.enqueue(file(1), Lane.CONTENT, "alice", not_before=clock() + 2)
+
+        await registry.finish(item)
+
+        assert (await only(registry)).key == file(1)
+
     async def test_wished_for_by_a_reader_while_it_is_in_work_are_done_afterwards(self, registry: Registry) -> None:
         await registry.enqueue(file(1), Lane.CONTENT, "alice")
         item = await only(registry)
