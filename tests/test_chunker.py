@@ -124,3 +124,15 @@ def test_a_document_longer_than_the_limit_is_cut_and_says_so(chunker: Chunker) -
     assert parsed.truncated
     assert TEXT_LIMIT - 50 < len(parsed.text) <= TEXT_LIMIT
     assert not chunker.chunk([Block("short")], title="Short").truncated
+
+
+def test_what_a_passage_repeats_takes_only_the_room_that_is_left() -> None:
+    """Given passages nearly as long as the model reads, when they overlap, then the model still reads them whole."""
+    configuration = _settings()
+    tokenizer = files.load_tokenizer(configuration)
+    chunker = Chunker(files.tokenizer_file(configuration), size=240, overlap=100, room=files.room(configuration))
+    blocks = [Block("Hotels and taxis abroad", level=1), Block("words without any end " * 600)]
+    chunks = chunker.chunk(blocks, title="Policy").chunks
+    assert any(after.start < before.end for before, after in pairwise(chunks))
+    lengths = [len(tokenizer.encode(f"{chunk.context_line('Policy')}\n{chunk.text}").ids) for chunk in chunks]
+    assert max(lengths) <= files.max_tokens(configuration)
