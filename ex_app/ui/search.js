@@ -58,7 +58,7 @@
 			nothing: 'Nothing that you can open answers this',
 			partly: 'Nothing found in what did answer',
 			tip: 'Try other words, or ask a whole question.',
-			unfilter: 'Search all kinds and dates',
+			unfilter: 'Remove the filters',
 			pending: { one: '{n} of your documents is still being read.', other: '{n} of your documents are still being read.' },
 			degraded: 'A part of Nextcloud did not answer just now, so something may be missing.',
 			retry: 'Retry',
@@ -105,7 +105,7 @@
 			nothing: 'Kein zugängliches Dokument beantwortet das',
 			partly: 'Nichts gefunden in dem, was geantwortet hat',
 			tip: 'Andere Worte oder eine ganze Frage helfen oft weiter.',
-			unfilter: 'Alle Arten und Zeiträume durchsuchen',
+			unfilter: 'Filter entfernen',
 			pending: { one: '{n} eigenes Dokument wird noch gelesen.', other: '{n} eigene Dokumente werden noch gelesen.' },
 			degraded: 'Ein Teil von Nextcloud hat gerade nicht geantwortet; es kann etwas fehlen.',
 			retry: 'Erneut versuchen',
@@ -152,7 +152,7 @@
 			nothing: 'Rien de ce que vous pouvez ouvrir n’y répond',
 			partly: 'Rien trouvé dans ce qui a répondu',
 			tip: 'Essayez d’autres mots, ou posez une question complète.',
-			unfilter: 'Chercher dans tous les types et toutes les dates',
+			unfilter: 'Retirer les filtres',
 			pending: { one: '{n} de vos documents est encore en cours de lecture.', other: '{n} de vos documents sont encore en cours de lecture.' },
 			degraded: 'Une partie de Nextcloud n’a pas répondu à l’instant ; il peut manquer quelque chose.',
 			retry: 'Réessayer',
@@ -199,7 +199,7 @@
 			nothing: 'Nada de lo que puedes abrir responde a esto',
 			partly: 'No se encontró nada en lo que sí respondió',
 			tip: 'Prueba con otras palabras o haz una pregunta completa.',
-			unfilter: 'Buscar en todos los tipos y fechas',
+			unfilter: 'Quitar los filtros',
 			pending: { one: '{n} de tus documentos aún se está leyendo.', other: '{n} de tus documentos aún se están leyendo.' },
 			degraded: 'Una parte de Nextcloud no ha respondido ahora mismo; puede que falte algo.',
 			retry: 'Reintentar',
@@ -395,7 +395,7 @@
 			el('span', { class: 'sem-tile' }),
 			el('div', { class: 'sem-body' }, ...['title', 'facts', 'text', 'text'].map((part) => el('span', { class: `sem-bone sem-bone-${part}` }))),
 		)
-		return el('ol', { class: 'sem-hits sem-skeleton', 'aria-hidden': 'true' }, row(), row(), row(), row())
+		return el('ol', { class: 'sem-hits sem-skeleton', 'aria-hidden': 'true' }, row(), row(), row())
 	}
 
 	/** A centred message with what can be done about it. */
@@ -686,7 +686,8 @@
 				if (turn !== this.turn || !progress) return
 				status.replaceChildren(...statusView(progress))
 				if (!progress.pending) return
-				await pause(STATUS_INTERVAL_MS)
+				do await pause(STATUS_INTERVAL_MS)
+				while (document.hidden)
 			}
 		}
 
