@@ -121,7 +121,7 @@ def test_an_older_answer_never_replaces_a_newer_one(person: Person, stage: Stage
 
 
 def test_the_page_takes_the_place_of_the_empty_frame(person: Person) -> None:
-    """Given Nextcloud's #content with AppAPI's empty one inside, then our page is all that is left beside its heading."""
+    """Given Nextcloud's #content with AppAPI's empty one inside, then only the heading stays, in our page."""
     person.opens()
     person.reads("Find it by what it means")
     left = "return [...document.querySelectorAll('body [id=content], body [id=content] > *, h1')].map((e) => e.id)"
