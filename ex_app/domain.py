@@ -126,6 +126,10 @@ class Refused(Enum):
 Verdict = Granted | Refused
 
 
+# Characters of a title that are embedded with each passage: a longer one would leave the text no room in the model.
+TITLE_LENGTH = 120
+
+
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """A passage: `text` is exactly `document_text[start:end]`; headings (outermost first) are context beside it."""
@@ -139,7 +143,7 @@ class Chunk:
 
     def context_line(self, title: str) -> str:
         """What is embedded before the text so that a passage knows what it belongs to."""
-        return " › ".join((title, *self.headings))
+        return " › ".join((title[:TITLE_LENGTH], *self.headings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +183,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A found, unverified chunk. dense: cosine in [-1, 1]; sparse: BM25 score, 0 when no word is shared."""
+    """A found, unverified chunk. dense: cosine in [-1, 1]; sparse: BM25 score, 0 when no word (or its start) is shared."""
 
     document: DocumentKey
     generation: int

@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
 from ex_app.domain import Answer, Filters, Hit, Progress
@@ -27,14 +27,15 @@ def search_routes(open_search: OpensSearch, admission: Admission, progress: Repo
         request: Request,
         q: str = "",
         limit: int = 10,
-        kind: Annotated[list[str] | None, Query()] = None,
+        kind: str = "",
         owner: str | None = None,
         since: int | None = None,
         until: int | None = None,
     ) -> JSONResponse:
+        # One comma-separated parameter: AppAPI's proxy keeps only the last of a repeated one.
         caller: Caller = request.state.caller
         filters = Filters(owner=owner or None, modified_after=since, modified_before=until)
-        question = Question(q, limit, filters, frozenset(kind or ()))
+        question = Question(q, limit, filters, frozenset(filter(None, kind.split(","))))
         with admission.admit(caller):
             answer = await (await open_search()).search(caller, question)
         return JSONResponse(answer_json(answer))

@@ -72,18 +72,22 @@ def markdown_blocks(body: bytes) -> Iterator[Block]:
 
 
 def _from_tokens(tokens: list[Token]) -> Iterator[Block]:
-    """A list or table is one block, an item or row a line."""
+    """A list or table is one block, an item or row a line; numbers of items stay, as texts refer to them."""
     lines: list[str] = []
     row: list[str] = []
     open_containers = level = 0
+    number = ""
     for token in tokens:
         if token.type.startswith(_CONTAINERS):
             open_containers += token.nesting
         match token.type:
             case "heading_open":
                 level = int(token.tag[1])
+            case "list_item_open":
+                number = f"{token.info}{token.markup} " if token.info else ""
             case "inline":
-                row.append(_inline(token))
+                row.append(number + _inline(token))
+                number = ""
             case "heading_close":
                 yield from _flushed(lines)
                 yield Block(row.pop(), level=level)

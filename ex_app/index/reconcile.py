@@ -147,8 +147,7 @@ class Reconciler:
             elif row is not None and _moved_alone(sighting, row):
                 await self._set_place(replace(row, scopes=sighting.scopes, path=sighting.path, mtime=sighting.mtime))
         await self.registry.enqueue_many(dues)
-        for sighting in sightings:
-            await self.registry.place(sighting)
+        await self.registry.place_many(sightings)
         found.update(sighting.key for sighting in sightings)
         missing.update(key for key, row in rows.items() if row.status is Status.CURRENT)
         await self.registry.save_containers(source.name, session.user, [container])

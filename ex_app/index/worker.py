@@ -27,6 +27,7 @@ from ex_app.domain import (
     NotAvailable,
     NotPermitted,
     Parsed,
+    Reason,
     Sighting,
     Unindexable,
     Work,
@@ -106,7 +107,7 @@ class Worker:
                 await self.registry.release([item.token], delay=_OWN_PAUSE_S)
             return _OWN_PAUSE_S
         except NotPermitted as error:
-            await self.registry.retry(item, str(error))
+            await self.registry.retry(item, str(error), reason=Reason.NO_READER)
         except asyncio.CancelledError:
             with suppress(NotAvailable):
                 await self.registry.release([item.token])
