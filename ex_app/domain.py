@@ -183,7 +183,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A found, unverified chunk. dense: cosine in [-1, 1]; sparse: BM25 score, 0 when no word or its start is shared."""
+    """A found, unverified chunk. dense: cosine in [-1, 1]; sparse: BM25 score, 0 when no word or start is shared."""
 
     document: DocumentKey
     generation: int
