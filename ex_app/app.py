@@ -119,6 +119,7 @@ class _Web:
         if not await house.is_enabled():
             raise NotAvailable("Semantic Search is switched off")
         if self._search is None:
+            model = await house.embedder.info()
             self._search = Search(
                 self._settings,
                 nextcloud=house.nextcloud,
@@ -127,7 +128,7 @@ class _Web:
                 encoder=SparseEncoder(),
                 vectors=await house.vectors(),
                 registry=house.registry,
-                scale=Scale(),
+                scale=Scale.of(unrelated=model.unrelated, related=model.related),
             )
         return self._search
 

@@ -63,6 +63,16 @@ async def test_vectors_have_unit_length_and_the_stated_dimensions(embedder: Embe
     assert abs(np.linalg.norm(await embedder.query("hotel")) - 1.0) < 1e-5
 
 
+async def test_the_yardstick_tells_answers_from_noise(embedder: Embedder) -> None:
+    """Measured at start: a question is far nearer to its answer than to passages about something else."""
+    info = await embedder.info()
+    assert info.related - info.unrelated > 0.3
+    asked = np.array(await embedder.query("how expensive may my accommodation be?"))
+    cosines = sorted(await embedder.documents(PASSAGES) @ asked)
+    middle = (info.related + info.unrelated) / 2
+    assert cosines[-1] > middle > cosines[-2]
+
+
 async def test_many_passages_come_back_in_the_order_given_whatever_their_length(embedder: Embedder) -> None:
     texts = [
         f"{word} " * repeat for repeat in (30, 1, 12) for word in ("hotel", "heating", "dog", "train", "tax", "sea")

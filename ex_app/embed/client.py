@@ -29,11 +29,16 @@ _REMEMBERED: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What the embed process says about its model. max_tokens: of one text, special tokens included."""
+    """What the embed process says about its model. max_tokens: of one text, special tokens included.
+
+    unrelated, related: mean cosines of questions and passages that do not, and that do, belong together.
+    """
 
     model: str
     dimensions: int
     max_tokens: int
+    unrelated: float
+    related: float
 
 
 class Embedder:

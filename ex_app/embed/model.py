@@ -19,6 +19,7 @@ from sentence_transformers import SentenceTransformer
 from ex_app.domain import EmbedderUnavailable
 from ex_app.embed import files
 from ex_app.embed.wire import Vectors
+from ex_app.embed.yardstick import PAIRS, yardstick
 from ex_app.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -41,6 +42,8 @@ class Model:
     cores: int  # that torch would use
     queries: SentenceTransformer
     documents: SentenceTransformer
+    unrelated: float  # mean cosine of a question and a passage that have nothing to do with each other
+    related: float  # and of those that belong together
 
     def encode_query(self, text: str) -> Vectors:
         """One row of unit length; call it from the query thread only."""
@@ -68,13 +71,20 @@ def load(settings: Settings) -> Model:
     dimensions = documents.get_embedding_dimension()
     if dimensions is None:
         raise EmbedderUnavailable("the embedding model does not state its dimensions")
+    queries = _second_face(documents)
+    unrelated, related = yardstick(
+        _unit(queries.encode_query([question for question, _ in PAIRS], convert_to_tensor=True)),
+        _unit(documents.encode_document([passage for _, passage in PAIRS], convert_to_tensor=True)),
+    )
     return Model(
         name=files.model_name(settings),
         dimensions=dimensions,
         max_tokens=documents.max_seq_length or files.max_tokens(settings),
         cores=torch.get_num_threads(),
-        queries=_second_face(documents),
+        queries=queries,
         documents=documents,
+        unrelated=unrelated,
+        related=related,
     )
 
 

@@ -111,7 +111,15 @@ def build_app(encoder: Encoder) -> Starlette:
 
     async def info(_: Request) -> Response:
         model = encoder.model
-        return JSONResponse({"model": model.name, "dimensions": model.dimensions, "max_tokens": model.max_tokens})
+        return JSONResponse(
+            {
+                "model": model.name,
+                "dimensions": model.dimensions,
+                "max_tokens": model.max_tokens,
+                "unrelated": model.unrelated,
+                "related": model.related,
+            }
+        )
 
     async def query(request: Request) -> Response:
         text = (await _read(request)).get("text")

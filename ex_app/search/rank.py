@@ -32,11 +32,21 @@ _SAME = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What cosines mean for a model: noise and good are those of unrelated and of perfect pairs, floor divides them."""
+    """What cosines mean for a model: below noise nothing, from good on everything; floor divides right from wrong."""
 
-    noise: float = 0.1
-    good: float = 0.8
-    floor: float = 0.36
+    noise: float
+    good: float
+    floor: float
+
+    @classmethod
+    def of(cls, *, unrelated: float, related: float) -> Scale:
+        """From the mean cosines of unrelated and related pairs.
+
+        The shares of their distance are those that separate best for all-MiniLM-L6-v2 on XQuAD, Cranfield and the
+        sample world: there noise is 0.10, good 0.80, floor 0.36.
+        """
+        spread = max(0.01, related - unrelated)
+        return cls(noise=unrelated + 0.12 * spread, good=unrelated + 1.79 * spread, floor=unrelated + 0.74 * spread)
 
     def relevance(self, cosine: float) -> float:
         """A cosine as a number from 0 to 1."""
