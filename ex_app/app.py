@@ -13,7 +13,14 @@ from dataclasses import dataclass, replace
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
-from ex_app.domain import BadRequest, NotAvailable, Progress, SemanticSearchError
+from ex_app.domain import (
+    BadRequest,
+    EmbedderUnavailable,
+    EngineUnavailable,
+    NotAvailable,
+    Progress,
+    SemanticSearchError,
+)
 from ex_app.doors.admission import Admission, Busy
 from ex_app.doors.guard import Guard
 from ex_app.doors.lifecycle import Part, lifecycle_routes
@@ -191,9 +198,14 @@ async def _explain(_: Request, error: Exception) -> JSONResponse:
             return JSONResponse({"error": str(error)}, 400)
         case Busy():
             return JSONResponse({"error": str(error)}, 429, {"Retry-After": "1"})
+        case EngineUnavailable():
+            sentence = "The search index is starting or not filled yet. Try again in a moment"
+        case EmbedderUnavailable():
+            sentence = "The language model is starting. Try again in a moment"
         case _:
-            log.warning("event=not_available error=%s", error)
-            return JSONResponse({"error": str(error)}, 503, {"Retry-After": "5"})
+            sentence = str(error)
+    log.warning("event=not_available error=%s", error)
+    return JSONResponse({"error": sentence}, 503, {"Retry-After": "5"})
 
 
 async def run_worker(settings: Settings, stop: asyncio.Event) -> None:

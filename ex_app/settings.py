@@ -41,7 +41,8 @@ class Settings(BaseSettings):
     reconcile_interval_s: float = 120.0
 
     # Read path
-    search_deadline_s: float = 1.5
+    search_deadline_s: float = 1.5  # for verifying; then what was not granted is not shown
+    reach_deadline_s: float = 4.0  # for asking what is open to a user: once a minute, slow for people with many shares
     reach_ttl_s: float = 60.0
     proxied_searches: int = Field(default=2, ge=1)
     view_only_excerpts: bool = False

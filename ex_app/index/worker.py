@@ -259,4 +259,4 @@ def _content_hash(fetched: Fetched) -> str:
 
 def _reader(item: Work, row: DocumentRow | None) -> str:
     """As whom to read: the owner sees every folder above a file, other readers only those below their share."""
-    return (row and (row.owner or row.reader)) or item.reader
+    return (row and row.owner) or item.reader or (row.reader if row else "")

@@ -29,6 +29,9 @@ _COVERAGE_FLOOR = 0.42
 # Passages that share this much of their words are the same passage in two copies.
 _SAME = 0.9
 
+# "Call Anna" on two boards is two tasks, not two copies.
+_COPY_WORDS = 12
+
 
 @dataclass(frozen=True, slots=True)
 class Scale:
@@ -158,9 +161,10 @@ def _collapse(ordered: Iterable[Ranked]) -> list[Ranked]:
 
 
 def _shingles(text: str) -> frozenset[tuple[str, ...]]:
+    """Triples of neighbouring words; empty for a text too short to be called a copy of another."""
     folded = [word.folded for word in words(text)]
-    return frozenset(zip(folded, folded[1:], folded[2:], strict=False)) or frozenset({tuple(folded)})
+    return frozenset(zip(folded, folded[1:], folded[2:], strict=False)) if len(folded) >= _COPY_WORDS else frozenset()
 
 
 def _alike(one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -> bool:
-    return len(one & other) >= _SAME * len(one | other)
+    return bool(one) and len(one & other) >= _SAME * len(one | other)

@@ -7,12 +7,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ex_app.domain import Missing, NextcloudUnavailable, NotPermitted, Reach
 from ex_app.nextcloud.session import Nextcloud, Session
 from ex_app.sources import Source
+
+T = TypeVar("T")
 
 _USERS = 2_000  # remembered at once; a reach is some kilobytes
 
@@ -36,7 +39,10 @@ class _Entry:
 
 
 class ReachBook:
-    """Reach per user: computed, kept `ttl` seconds, then kept or recomputed as the sources' pulses say."""
+    """Reach per user: computed, kept `ttl` seconds, then kept or recomputed as the sources' pulses say.
+
+    A source that does not answer within `seconds` contributes nothing.
+    """
 
     def __init__(
         self,
@@ -44,11 +50,13 @@ class ReachBook:
         sources: Mapping[str, Source],
         *,
         ttl: float,
+        seconds: float,
         epoch: Callable[[], Awaitable[int]],
     ) -> None:
         self._nextcloud = nextcloud
         self._sources = sources
         self._ttl = ttl
+        self._seconds = seconds
         self._epoch = epoch
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
 
@@ -68,7 +76,7 @@ class ReachBook:
         epoch = await self._epoch()
         # The pulse is read first: a change between the two makes the next comparison differ, which is the safe side.
         pulse = await self._pulse(session)
-        parts = await asyncio.gather(*(_part(source, session) for source in self._sources.values()))
+        parts = await asyncio.gather(*(self._part(source, session) for source in self._sources.values()))
         reach = Reach()
         for part in parts:
             reach = reach | (part or Reach())
@@ -88,19 +96,16 @@ class ReachBook:
         return entry.known
 
     async def _pulse(self, session: Session) -> tuple[str, ...]:
-        return tuple(await asyncio.gather(*(_pulse(source, session) for source in self._sources.values())))
+        """One pulse a source; empty where it cannot be told."""
+        pulses = await asyncio.gather(*(self._or_none(source.pulse(session)) for source in self._sources.values()))
+        return tuple(pulse or "" for pulse in pulses)
 
+    async def _part(self, source: Source, session: Session) -> Reach | None:
+        return await self._or_none(source.reach(session))
 
-async def _pulse(source: Source, session: Session) -> str:
-    """Empty when it cannot be told."""
-    try:
-        return await source.pulse(session)
-    except (NextcloudUnavailable, NotPermitted, Missing):
-        return ""
-
-
-async def _part(source: Source, session: Session) -> Reach | None:
-    try:
-        return await source.reach(session)
-    except (NextcloudUnavailable, NotPermitted, Missing):
-        return None
+    async def _or_none(self, asked: Coroutine[None, None, T]) -> T | None:
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await asked
+        except (TimeoutError, NextcloudUnavailable, NotPermitted, Missing):
+            return None

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,8 @@ from ex_app.domain import (
     Granted,
     Hit,
     Lane,
+    Missing,
+    NextcloudUnavailable,
     Reach,
     Sparse,
 )
@@ -121,13 +124,17 @@ class Search:
         self._vectors = vectors
         self._registry = registry
         self._scale = scale
-        self._reaches = ReachBook(nextcloud, sources, ttl=settings.reach_ttl_s, epoch=registry.epoch)
+        self._reaches = ReachBook(
+            nextcloud, sources, ttl=settings.reach_ttl_s, seconds=settings.reach_deadline_s, epoch=registry.epoch
+        )
 
     async def search(self, caller: Caller, question: Question) -> Answer:
         """Verified hits for this user now. Raises NotAvailable when the index or the model is away."""
         question = self._narrowed(question)
-        if not caller.vouched and not await ocs.is_enabled(self._nextcloud.as_user(caller.user)):
-            return Answer(())
+        if not caller.vouched:
+            enabled = await self._is_enabled(caller.user)
+            if not enabled:
+                return Answer((), degraded=enabled is None)
         known = await self._reaches.of(caller.user)
         vector = _Vector(await self._embedder.query(question.text), self._encoder.encode_query(question.text))
         outcome = await self._rounds(caller, question, vector, known.reach)
@@ -138,6 +145,14 @@ class Search:
         if stale:
             await self._registry.enqueue_many(stale)
         return Answer(hits, degraded=outcome.degraded or (fresher or known).degraded)
+
+    async def _is_enabled(self, user: str) -> bool | None:
+        """None when Nextcloud does not say."""
+        try:
+            async with asyncio.timeout(self._settings.search_deadline_s):
+                return await ocs.is_enabled(self._nextcloud.as_user(user))
+        except (TimeoutError, NextcloudUnavailable, Missing):
+            return None
 
     def _narrowed(self, question: Question) -> Question:
         """The sources that can show the wanted kinds. Raises BadRequest for a kind that no source has."""
