@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -41,7 +42,7 @@ from ex_app.search.service import Search
 from ex_app.settings import Settings
 from ex_app.sources import Source, open_sources
 from ex_app.store.engine import Connection
-from ex_app.store.registry import Registry, open_registry
+from ex_app.store.registry import Clock, Registry, open_registry
 from ex_app.store.vectors import Vectors, collection_name
 
 log = logging.getLogger(__name__)
@@ -84,10 +85,10 @@ class House:
 
 
 @asynccontextmanager
-async def open_house(settings: Settings) -> AsyncIterator[House]:
+async def open_house(settings: Settings, *, clock: Clock = time.time) -> AsyncIterator[House]:
     """Open what every process needs; nothing of it asks Nextcloud, the engine or the model yet."""
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    registry = await open_registry(settings)
+    registry = await open_registry(settings, clock=clock)
     engine, embedder = Connection(settings), Embedder(settings)
     try:
         async with Nextcloud(settings) as nextcloud:
@@ -101,15 +102,16 @@ async def open_house(settings: Settings) -> AsyncIterator[House]:
 class _Web:
     """The web process's house, opened when the server starts, and its search, built when it is first asked."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, clock: Clock) -> None:
         self._settings = settings
+        self._clock = clock
         self._house: House | None = None
         self._search: Search | None = None
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Hold the house open."""
-        async with open_house(self._settings) as house:
+        async with open_house(self._settings, clock=self._clock) as house:
             self._house = house
             yield
 
@@ -165,9 +167,9 @@ class _Web:
         return await self.house.registry.progress_for(user)
 
 
-def web_app(settings: Settings) -> FastAPI:
+def web_app(settings: Settings, *, clock: Clock = time.time) -> FastAPI:
     """The doors. The house opens when the server starts."""
-    web = _Web(settings)
+    web = _Web(settings, clock)
     admission = Admission(settings.proxied_searches)
     mcp = McpDoor(settings, web.search, admission)
 
@@ -225,6 +227,27 @@ async def run_worker(settings: Settings, stop: asyncio.Event) -> None:
 
 
 async def _index_while_enabled(house: House, extractor: Extractor, stop: asyncio.Event) -> None:
+    indexing = await open_indexing(house, extractor)
+    ended = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(_IN_FLIGHT):
+            tasks.create_task(indexing.worker.run(ended))
+        tasks.create_task(indexing.reconciler.run(ended, interval=house.settings.reconcile_interval_s))
+        while not stop.is_set() and await house.is_enabled():
+            await _sleep(stop, _POLL_S)
+        ended.set()
+
+
+@dataclass(frozen=True, slots=True)
+class Indexing:
+    """The write path: who finds what is to be done, and who does it."""
+
+    reconciler: Reconciler
+    worker: Worker
+
+
+async def open_indexing(house: House, extractor: Extractor) -> Indexing:
+    """The write path of this house, its index made ready. Raises NotAvailable while something of it is away."""
     await _meet_nextcloud(house)
     vectors = await house.vectors()
     await vectors.ensure()
@@ -240,15 +263,7 @@ async def _index_while_enabled(house: House, extractor: Extractor, stop: asyncio
         encoder=SparseEncoder(),
         extractor=extractor,
     )
-    reconciler = Reconciler(house.nextcloud, house.sources, house.registry, vectors)
-    ended = asyncio.Event()
-    async with asyncio.TaskGroup() as tasks:
-        for _ in range(_IN_FLIGHT):
-            tasks.create_task(worker.run(ended))
-        tasks.create_task(reconciler.run(ended, interval=house.settings.reconcile_interval_s))
-        while not stop.is_set() and await house.is_enabled():
-            await _sleep(stop, _POLL_S)
-        ended.set()
+    return Indexing(Reconciler(house.nextcloud, house.sources, house.registry, vectors), worker)
 
 
 async def _meet_nextcloud(house: House) -> None:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
 # SPDX-License-Identifier: AGPL-3.0-or-later
-"""What all tests share: no way to a model hub, and one embed process for the whole run."""
+"""What all tests share: no way to a model hub, one embed process for the whole run, and the town of the stories."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
+from engines import EngineProcess, settings_in
 from filelock import FileLock
+from town import Stage, Town, living_town, staged
 
+from ex_app.embed import files
+from ex_app.extract.sandbox import Extractor
 from ex_app.settings import Settings
+from ex_app.store.engine import Address
 
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
 
@@ -43,6 +49,53 @@ def embed_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting
 def embed_socket(embed_settings: Settings) -> Path:
     """The socket of the shared embed process; link it into a data folder of your own as `run/embed.sock`."""
     return embed_settings.embed_socket
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "town(**settings): settings of the town that differ from the usual ones")
+
+
+@pytest.fixture(scope="session")
+def stage() -> Iterator[Stage]:
+    """Where the Nextclouds of the stories answer."""
+    with staged() as stage:
+        yield stage
+
+
+@pytest.fixture(scope="session")
+def shared_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+    """One embedded engine for all towns of this test process; each has an index of its own in it."""
+    engine = EngineProcess(settings_in(tmp_path_factory.mktemp("engine")))
+    yield engine.address
+    engine.stop()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def extractor(embed_settings: Settings) -> AsyncIterator[Extractor]:
+    """One parser process for all towns of this test process."""
+    extractor = Extractor(
+        embed_settings, tokenizer=files.tokenizer_file(embed_settings), room=files.room(embed_settings)
+    )
+    yield extractor
+    await extractor.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def town(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    stage: Stage,
+    shared_engine: Address,
+    embed_socket: Path,
+    extractor: Extractor,
+) -> AsyncIterator[Town]:
+    """A town of its own for each story; see living_town. Stories live in one event loop: loop_scope="session"."""
+    marker = request.node.get_closest_marker("town")
+    knobs = marker.kwargs if marker else {}
+    async with living_town(
+        tmp_path, stage=stage, address=shared_engine, embed_socket=embed_socket, extractor=extractor, **knobs
+    ) as town:
+        yield town
 
 
 def _join(address: Path, fifo: Path) -> int | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -49,7 +48,7 @@ class Reconciler:
                 pause = max(interval, len(users) * _SECONDS_PER_USER)
                 await self.sweep(users, stop)
                 if not stop.is_set():
-                    await self.registry.set_setting(SWEPT_AT, str(time.time()))
+                    await self.registry.set_setting(SWEPT_AT, str(self.registry.now()))
             except NotAvailable as error:
                 # A server in trouble is left alone until the next round.
                 pause = max(pause, getattr(error, "retry_after", None) or 0)

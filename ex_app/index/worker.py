@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -210,7 +209,8 @@ class Worker:
 
     async def _settle(self, item: Work, *, settled: bool) -> None:
         if not settled:
-            await self.registry.enqueue(item.key, Lane.CONTENT, item.reader, not_before=time.time() + _RESETTLE_S)
+            later = self.registry.now() + _RESETTLE_S
+            await self.registry.enqueue(item.key, Lane.CONTENT, item.reader, not_before=later)
         await self.registry.finish(item)
 
     async def _gone(self, item: Work) -> None:

@@ -59,6 +59,10 @@ class Registry:
         self._max_attempts = max_attempts
         self._clock = clock
 
+    def now(self) -> float:
+        """Seconds since the epoch, by the clock that decides what is due."""
+        return self._clock()
+
     async def close(self) -> None:
         """Give the connections back."""
         await self._database.close()
