@@ -38,6 +38,7 @@ from ex_app.index.worker import Worker
 from ex_app.nextcloud import dav, ocs
 from ex_app.nextcloud.session import Nextcloud
 from ex_app.search.rank import Scale
+from ex_app.search.refresh import Refresher
 from ex_app.search.service import Search
 from ex_app.settings import Settings
 from ex_app.sources import Source, open_sources
@@ -107,13 +108,17 @@ class _Web:
         self._clock = clock
         self._house: House | None = None
         self._search: Search | None = None
+        self._extractor = _extractor(settings)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Hold the house open."""
         async with open_house(self._settings, clock=self._clock) as house:
             self._house = house
-            yield
+            try:
+                yield
+            finally:
+                await self._extractor.close()
 
     @property
     def house(self) -> House:
@@ -129,14 +134,16 @@ class _Web:
             raise NotAvailable("Semantic Search is switched off")
         if self._search is None:
             model = await house.embedder.info()
+            encoder = SparseEncoder()
             self._search = Search(
                 self._settings,
                 nextcloud=house.nextcloud,
                 sources=house.sources,
                 embedder=house.embedder,
-                encoder=SparseEncoder(),
+                encoder=encoder,
                 vectors=await house.vectors(),
                 registry=house.registry,
+                refresher=Refresher(house.sources, self._extractor, encoder, {}),
                 scale=Scale.of(unrelated=model.unrelated, related=model.related),
             )
         return self._search
@@ -213,7 +220,7 @@ async def _explain(_: Request, error: Exception) -> JSONResponse:
 async def run_worker(settings: Settings, stop: asyncio.Event) -> None:
     """The write path: works while the app is enabled, until told to stop."""
     async with open_house(settings) as house:
-        extractor = Extractor(settings, tokenizer=files.tokenizer_file(settings), room=files.room(settings))
+        extractor = _extractor(settings)
         try:
             while not stop.is_set():
                 try:
@@ -275,6 +282,10 @@ async def _meet_nextcloud(house: House) -> None:
             await house.registry.bind(instance)
             return
     raise NotAvailable("Nextcloud shows no user yet")
+
+
+def _extractor(settings: Settings) -> Extractor:
+    return Extractor(settings, tokenizer=files.tokenizer_file(settings), room=files.room(settings))
 
 
 def _chunker(settings: Settings) -> str:

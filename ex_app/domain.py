@@ -107,12 +107,26 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """Nextcloud lets this user read the document now. quotable: its text may be shown (not a view-only share)."""
+    """Nextcloud lets this user read the document now. quotable: its text may be shown (not a view-only share).
+
+    path: where this viewer's files have it; text: of documents whose text Nextcloud gave in the same answer.
+    """
 
     version: Version
     place: Place
     quotable: bool
     mtime: int
+    path: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A document's present bytes with what tells their kind."""
+
+    body: bytes
+    name: str
+    mime: str
 
 
 class Refused(Enum):

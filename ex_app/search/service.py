@@ -15,6 +15,7 @@ from ex_app.domain import (
     Answer,
     BadRequest,
     Candidate,
+    Chunk,
     DocumentKey,
     Filters,
     Granted,
@@ -30,6 +31,7 @@ from ex_app.nextcloud.session import Nextcloud
 from ex_app.search.excerpt import excerpt
 from ex_app.search.rank import Ranked, Scale, promising, rank, terms
 from ex_app.search.reach import Known, ReachBook
+from ex_app.search.refresh import MAX_DOCUMENTS, Refresher
 from ex_app.search.verify import Verdicts, verify
 from ex_app.settings import Settings
 from ex_app.sources import Source
@@ -115,6 +117,7 @@ class Search:
         vectors: Vectors,
         registry: Registry,
         scale: Scale,
+        refresher: Refresher,
     ) -> None:
         self._settings = settings
         self._nextcloud = nextcloud
@@ -124,6 +127,7 @@ class Search:
         self._vectors = vectors
         self._registry = registry
         self._scale = scale
+        self._refresher = refresher
         self._reaches = ReachBook(
             nextcloud, sources, ttl=settings.reach_ttl_s, seconds=settings.reach_deadline_s, epoch=registry.epoch
         )
@@ -137,13 +141,13 @@ class Search:
                 return Answer((), degraded=enabled is None)
         known = await self._reaches.of(caller.user)
         vector = _Vector(await self._embedder.query(question.text), self._encoder.encode_query(question.text))
-        outcome = await self._rounds(caller, question, vector, known.reach)
+        deadline = time.monotonic() + self._settings.search_deadline_s
+        outcome = await self._rounds(caller, question, vector, known.reach, deadline=deadline)
         fresher = await self._fresher(caller, known, outcome)
         if fresher is not None:
-            outcome = await self._rounds(caller, question, vector, fresher.reach)
-        hits, stale = self._hits(caller, question, outcome)
-        if stale:
-            await self._registry.enqueue_many(stale)
+            deadline = time.monotonic() + self._settings.search_deadline_s
+            outcome = await self._rounds(caller, question, vector, fresher.reach, deadline=deadline)
+        hits = await self._hits(caller, question, vector.sparse, outcome, deadline=deadline)
         return Answer(hits, degraded=outcome.degraded or (fresher or known).degraded)
 
     async def _is_enabled(self, user: str) -> bool | None:
@@ -174,10 +178,11 @@ class Search:
         fresh = await self._reaches.fresh(caller.user)
         return fresh if fresh.reach != known.reach else None
 
-    async def _rounds(self, caller: Caller, question: Question, vector: _Vector, reach: Reach) -> _Outcome:
+    async def _rounds(
+        self, caller: Caller, question: Question, vector: _Vector, reach: Reach, *, deadline: float
+    ) -> _Outcome:
         """Recall and verify until the page is full, the index has no more, or three rounds are over."""
         outcome = _Outcome()
-        deadline = time.monotonic() + self._settings.search_deadline_s
         for _ in range(_ROUNDS):
             found = await self._vectors.recall(
                 vector.dense,
@@ -211,21 +216,40 @@ class Search:
         judged = tuple(candidate for candidate in current if candidate.document in chosen)
         return _Judged(judged, live, verdicts, done=superseded | chosen.keys())
 
-    def _hits(self, caller: Caller, question: Question, outcome: _Outcome) -> tuple[tuple[Hit, ...], list[Due]]:
+    async def _hits(
+        self, caller: Caller, question: Question, sparse: Sparse, outcome: _Outcome, *, deadline: float
+    ) -> tuple[Hit, ...]:
         ordered = rank(outcome.candidates, outcome.granted, question.text, self._scale)
         if question.kinds:
             ordered = [ranked for ranked in ordered if ranked.grant.place.kind in question.kinds]
+        page = ordered[: question.limit]
+        stale = {ranked.document: ranked for ranked in page if not _is_current(ranked, outcome.live)}
+        if stale:
+            await self._registry.enqueue_many([Due(document, Lane.REFRESH, caller.user) for document in stale])
+        present = await self._reread(caller, [r for r in stale.values() if self._quotable(r)], sparse, deadline)
         asked = terms(question.text)
-        hits: list[Hit] = []
-        stale: list[Due] = []
-        for ranked in ordered[: question.limit]:
-            row = outcome.live[ranked.document]
-            current = row.settled and row.version == ranked.grant.version
-            quotable = ranked.grant.quotable or self._settings.view_only_excerpts
-            if not current:
-                stale.append(Due(ranked.document, Lane.REFRESH, caller.user))
-            hits.append(_quoted(ranked, asked) if current and quotable else _bare(ranked, refreshing=not current))
-        return tuple(hits), stale
+        return tuple(
+            _quoted(ranked, passage, asked)
+            if (passage := present.get(ranked.document) if ranked.document in stale else ranked.passage.chunk)
+            and self._quotable(ranked)
+            else _bare(ranked, refreshing=ranked.document in stale)
+            for ranked in page
+        )
+
+    async def _reread(
+        self, caller: Caller, stale: Sequence[Ranked], sparse: Sparse, deadline: float
+    ) -> Mapping[DocumentKey, Chunk | None]:
+        """Passages of the present text of the first few stale documents, as far as there is time."""
+        session = self._nextcloud.as_user(caller.user)
+        chosen = stale[:MAX_DOCUMENTS]
+        seconds = deadline - time.monotonic()
+        passages = await asyncio.gather(
+            *(self._refresher.passage(session, r.document, r.grant, sparse, seconds=seconds) for r in chosen)
+        )
+        return dict(zip((ranked.document for ranked in chosen), passages, strict=True))
+
+    def _quotable(self, ranked: Ranked) -> bool:
+        return ranked.grant.quotable or self._settings.view_only_excerpts
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,8 +290,13 @@ def _is_live(candidate: Candidate, live: Mapping[DocumentKey, LiveRow]) -> bool:
     return row is not None and row.status is Status.CURRENT and row.generation == candidate.generation
 
 
-def _quoted(ranked: Ranked, asked: frozenset[str]) -> Hit:
-    passage = ranked.passage.chunk
+def _is_current(ranked: Ranked, live: Mapping[DocumentKey, LiveRow]) -> bool:
+    """Whether what the index says is what Nextcloud has. An unsettled version may hide a second save: it is not."""
+    row = live[ranked.document]
+    return row.settled and row.version == ranked.grant.version
+
+
+def _quoted(ranked: Ranked, passage: Chunk, asked: frozenset[str]) -> Hit:
     quote = excerpt(passage.text, asked)
     return replace(
         _bare(ranked, refreshing=False),

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from ex_app.domain import Container, DocumentKey, Fetched, Reach, ScopeId, Sighting, Verdict
+from ex_app.domain import Container, Content, DocumentKey, Fetched, Granted, Reach, ScopeId, Sighting, Verdict
 from ex_app.nextcloud.session import Session
 
 
@@ -39,6 +39,12 @@ class Source(Protocol):
         """Read a document and where it lies now; `known` are scopes it probably lies in, to save requests.
 
         Raises Missing when the user has no such document, Unindexable when it has more than `limit` bytes.
+        """
+
+    async def reread(self, session: Session, key: DocumentKey, grant: Granted, *, limit: int) -> Content:
+        """The bytes that a reader who was granted the document would get now.
+
+        Raises NotPermitted, Missing, NextcloudUnavailable (also for more than `limit` bytes).
         """
 
     async def locate(self, session: Session, key: DocumentKey, known: Collection[ScopeId]) -> Sighting:

@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 
 from ex_app.domain import (
     Container,
+    Content,
     DocumentKey,
     Fetched,
     Granted,
@@ -101,6 +102,12 @@ class FileSource:
         etag = sighting.version.partition("/")[0]
         same = reply.headers.get("ETag", "").strip('"') == etag and len(reply.body) == sighting.size
         return Fetched(sighting, reply.body, settled=same and _is_settled(sighting.mtime, dav.server_time(reply)))
+
+    async def reread(self, session: Session, key: DocumentKey, grant: Granted, *, limit: int) -> Content:
+        """One GET at the path where verify just saw it."""
+        reply = await dav.get(session, grant.path, limit=limit)
+        name = PurePosixPath(grant.path).name
+        return Content(reply.body, name, reply.headers.get("Content-Type", "").partition(";")[0])
 
     async def verify(
         self, session: Session, suspects: Mapping[DocumentKey, Collection[ScopeId]]
@@ -217,6 +224,7 @@ def _verdict(nodes: list[Node], notes_path: str) -> Verdict:
         place=_place(best, notes_path),
         quotable=best.downloadable,
         mtime=best.mtime,
+        path=best.path,
     )
 
 
