@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from ex_app.domain import Candidate, DocumentKey, Granted
-from ex_app.search.words import words
+from ex_app.search.words import folded_words, words
 
 # How much the best lexical match weighs against a perfect semantic one. Measured on Cranfield and XQuAD (en, de, es):
 # 0.7 to 1.0 are within half a point of nDCG@10 of each other, and better than DBSF and RRF on every set.
@@ -111,7 +111,7 @@ def promising(candidates: Sequence[Candidate], scale: Scale) -> list[Candidate]:
 
 def terms(question: str) -> frozenset[str]:
     """The folded words of a question."""
-    return frozenset(word.folded for word in words(question))
+    return frozenset(folded_words(question))
 
 
 class _Coverage:
@@ -137,7 +137,7 @@ class _Coverage:
 
 def _folded(candidate: Candidate) -> Set[str]:
     text = "\n".join((candidate.title, *candidate.chunk.headings, candidate.chunk.text))
-    return {word.folded for word in words(text)}
+    return folded_words(text)
 
 
 def _order(ranked: Ranked) -> tuple[float, int, DocumentKey, int]:

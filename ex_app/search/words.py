@@ -7,16 +7,16 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 # Scripts that write no spaces: there, pairs of neighbouring characters stand in for words.
 _UNSPACED = "぀-ヿ㐀-䶿一-鿿豈-﫿가-힯฀-๿"
 _WORD = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
 _UNSPACED_START = re.compile(rf"[{_UNSPACED}]")
+_ASCII_WORD = re.compile(r"[^\W_]+", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """A word as compared (folded) and where it stands: text[start:end]."""
 
     folded: str
@@ -33,8 +33,17 @@ def words(text: str) -> Iterator[Word]:
             yield Word(fold(match[0]), match.start(), match.end())
 
 
+def folded_words(text: str) -> set[str]:
+    """The words of a text as compared. Every search folds some hundred passages, most of them plain ASCII."""
+    if text.isascii():
+        return set(_ASCII_WORD.findall(text.lower()))
+    return {word.folded for word in words(text)}
+
+
 def fold(word: str) -> str:
     """The form in which words are compared: résumé, RESUME and resume are one."""
+    if word.isascii():
+        return word.lower()
     decomposed = unicodedata.normalize("NFKD", word.casefold())
     return "".join(char for char in decomposed if not unicodedata.combining(char))
 
