@@ -110,7 +110,7 @@ class Page:
         return [hit["title"] for hit in self.hits]
 
     def __getitem__(self, title: str) -> dict[str, Any]:
-        return next(hit for hit in self.hits if hit["title"] == title)
+        return {hit["title"]: hit for hit in self.hits}[title]
 
     def __str__(self) -> str:
         return str(self.hits)
@@ -160,9 +160,9 @@ class Town:
 
     # --- asking
 
-    async def search(self, user: str, text: str, **params: str | int) -> Page:
+    async def search(self, user: str, text: str, *, relayed: bool = True, **params: str | int) -> Page:
         """What the user's browser gets from the search page's route through Nextcloud's proxy."""
-        answer = await self.ask(user, "GET", "/api/search", params={"q": text, **params})
+        answer = await self.ask(user, "GET", "/api/search", params={"q": text, **params}, relayed=relayed)
         assert answer.status_code == 200, answer.text
         return Page(**answer.json())
 
@@ -180,6 +180,20 @@ class Town:
         proxied = {"x-origin-ip": "192.0.2.7"} if relayed else {}
         given = {**signed(self.app, user), **proxied, **headers}
         return await self.browser.request(method, path, headers=given, **more)
+
+    # --- what can go wrong
+
+    @contextmanager
+    def engine_away(self) -> Iterator[None]:
+        """Nobody listens where the engine was; afterwards it is there again, as after a restart on another port."""
+        before = engine.address_of(self.settings)
+        with socket.socket() as unused:
+            unused.bind(("127.0.0.1", 0))  # taken, and without a listener
+            engine.publish(self.settings, engine.Address(f"http://127.0.0.1:{unused.getsockname()[1]}", "any key"))
+            try:
+                yield
+            finally:
+                engine.publish(self.settings, before)
 
     # --- looking behind the doors
 
@@ -260,7 +274,14 @@ async def opened(doors: FastAPI) -> AsyncIterator[tuple[FastAPI, httpx.AsyncClie
 
 def _settings(folder: Path, nextcloud_url: str, **knobs: Any) -> Settings:
     """Patient, as test machines are busy, and blind to the environment of whoever runs the tests."""
-    patient = {"search_deadline_s": 20.0, "database_url": "", "qdrant_url": "", "qdrant_api_key": ""}
-    return Settings(
-        **{"app_secret": SECRET, "app_persistent_storage": folder, "nextcloud_url": nextcloud_url, **patient, **knobs}
-    )
+    usual: dict[str, Any] = {
+        "app_secret": SECRET,
+        "app_persistent_storage": folder,
+        "nextcloud_url": nextcloud_url,
+        "search_deadline_s": 20.0,
+        "reach_deadline_s": 20.0,
+        "database_url": "",
+        "qdrant_url": "",
+        "qdrant_api_key": "",
+    }
+    return Settings(**{**usual, **knobs})

@@ -41,7 +41,7 @@ class _Entry:
 class ReachBook:
     """Reach per user: computed, kept `ttl` seconds, then kept or recomputed as the sources' pulses say.
 
-    A source that does not answer within `seconds` contributes nothing.
+    A source that does not answer within `seconds` in all contributes nothing.
     """
 
     def __init__(
@@ -73,10 +73,10 @@ class ReachBook:
     async def fresh(self, user: str) -> Known:
         """Ask Nextcloud now, whatever is remembered."""
         session = self._nextcloud.as_user(user)
+        until = asyncio.get_running_loop().time() + self._seconds
         epoch = await self._epoch()
-        # The pulse is read first: a change between the two makes the next comparison differ, which is the safe side.
-        pulse = await self._pulse(session)
-        parts = await asyncio.gather(*(self._part(source, session) for source in self._sources.values()))
+        looks = await asyncio.gather(*(_look(source, session, until=until) for source in self._sources.values()))
+        pulse, parts = tuple(pulse for pulse, _ in looks), [part for _, part in looks]
         reach = Reach()
         for part in parts:
             reach = reach | (part or Reach())
@@ -90,22 +90,33 @@ class ReachBook:
         return Known(reach, degraded, remembered=False)
 
     async def _confirm(self, user: str, entry: _Entry) -> Known:
-        if await self._pulse(self._nextcloud.as_user(user)) != entry.pulse:
+        until = asyncio.get_running_loop().time() + self._seconds
+        if await self._pulse(self._nextcloud.as_user(user), until=until) != entry.pulse:
             return await self.fresh(user)
         self._entries[user] = _Entry(entry.known, entry.pulse, entry.epoch, time.monotonic() + self._ttl)
         return entry.known
 
-    async def _pulse(self, session: Session) -> tuple[str, ...]:
+    async def _pulse(self, session: Session, *, until: float) -> tuple[str, ...]:
         """One pulse a source; empty where it cannot be told."""
-        pulses = await asyncio.gather(*(self._or_none(source.pulse(session)) for source in self._sources.values()))
+        pulses = await asyncio.gather(
+            *(_or_none(source.pulse(session), until=until) for source in self._sources.values())
+        )
         return tuple(pulse or "" for pulse in pulses)
 
-    async def _part(self, source: Source, session: Session) -> Reach | None:
-        return await self._or_none(source.reach(session))
 
-    async def _or_none(self, asked: Coroutine[None, None, T]) -> T | None:
-        try:
-            async with asyncio.timeout(self._seconds):
-                return await asked
-        except (TimeoutError, NextcloudUnavailable, NotPermitted, Missing):
-            return None
+async def _look(source: Source, session: Session, *, until: float) -> tuple[str, Reach | None]:
+    """Pulse, empty if unknown, and reach, None if unknown.
+
+    The pulse is read first: a change between the two makes the next comparison differ, which is the safe side.
+    """
+    pulse = await _or_none(source.pulse(session), until=until)
+    return pulse or "", await _or_none(source.reach(session), until=until)
+
+
+async def _or_none(asked: Coroutine[None, None, T], *, until: float) -> T | None:
+    """What a source answers, None when it cannot or not by this moment of the loop's clock."""
+    try:
+        async with asyncio.timeout_at(until):
+            return await asked
+    except (TimeoutError, NextcloudUnavailable, NotPermitted, Missing):
+        return None
