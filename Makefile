@@ -2,11 +2,17 @@
 # SPDX-License-Identifier: AGPL-3.0-or-later
 
 PYTHON ?= python3
-VENV := .venv
-BIN := $(VENV)/bin
-INSTALLED := $(VENV)/.installed
+PORT ?= 8090
 
-.PHONY: demo demo-check test check bench-access install clean help
+# PyTorch from its own index is built for CPUs; PyPI's, our second choice, brings 3 GB of CUDA along.
+TORCH := torch==2.13.0
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: help install demo demo-check check test bench-access clean
+.DEFAULT_GOAL := help
 
 help: ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -14,22 +20,29 @@ help: ## What there is
 install: $(INSTALLED) ## Everything into .venv
 
 $(INSTALLED): pyproject.toml Makefile
-	$(PYTHON) -m venv $(VENV)
+	@command -v $(PYTHON) >/dev/null || { echo "Python is missing: apt install python3 python3-venv" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Python 3.11 or later is needed, and $(PYTHON) is older. Name another: make install PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "Python's venv module is missing: apt install python3-venv" >&2; exit 1; }
+	@echo "Installing into .venv: about 2 GB, some minutes, once"
+	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet torch==2.13.0
+	$(BIN)/pip install -qqq --no-deps --retries 1 --index-url $(TORCH_INDEX) $(TORCH) || $(BIN)/pip install --quiet $(TORCH)
 	$(BIN)/pip install --quiet --editable '.[bundled,dev]'
-	touch $@
+	@touch $@
 
 demo: $(INSTALLED) ## A stand-in Nextcloud with sample content, and the search page in it
-	$(BIN)/python -m demo.run
+	$(BIN)/python -m demo.run --port $(PORT)
 
 demo-check: $(INSTALLED) ## The same without a person: asks every question, says what was right
 	$(BIN)/python -m demo.check
 
-test: check ## Lint, types, import rules, tests
+test: check ## The above, then all tests
 	$(BIN)/python -m pytest
 
-check: $(INSTALLED) ## Lint, types, import rules
+check: $(INSTALLED) ## Licences, lint, types, import rules
+	$(BIN)/reuse lint --lines
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -39,4 +52,4 @@ bench-access: $(INSTALLED) ## What a search costs Nextcloud, in requests
 	$(BIN)/python -m demo.bench_access
 
 clean: ## Remove what was installed and built
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
