@@ -13,7 +13,8 @@ import sys
 
 from pydantic import ValidationError
 
-from ex_app.processes import end_with_parent
+from ex_app.domain import SemanticSearchError
+from ex_app.processes import end_with_parent, owned
 from ex_app.settings import Settings
 from ex_app.supervisor import supervise
 
@@ -35,7 +36,10 @@ def main() -> None:
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors())
         sys.exit(f"The environment does not fit: {problems}")
-    _run(role, settings)
+    try:
+        _run(role, settings)
+    except SemanticSearchError as error:
+        sys.exit(f"Semantic Search cannot run: {error}")
 
 
 def _run(role: str, settings: Settings) -> None:
@@ -57,7 +61,8 @@ def _run(role: str, settings: Settings) -> None:
             end_with_parent()
             _web(settings)
         case _:
-            asyncio.run(supervise([name for name in PROCESSES if name != "engine" or not settings.qdrant_url]))
+            with owned(settings.data_dir):
+                asyncio.run(supervise([name for name in PROCESSES if name != "engine" or not settings.qdrant_url]))
 
 
 async def _worker(settings: Settings) -> None:

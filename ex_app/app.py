@@ -55,6 +55,9 @@ _IN_FLIGHT = 2
 
 _POLL_S = 1.0
 
+# Documents under way may come to their end when we are told to; later ones go back to the work table.
+_PARTING_S = 3.0
+
 
 @dataclass(frozen=True, slots=True)
 class House:
@@ -237,12 +240,15 @@ async def _index_while_enabled(house: House, extractor: Extractor, stop: asyncio
     indexing = await open_indexing(house, extractor)
     ended = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
-        for _ in range(_IN_FLIGHT):
-            tasks.create_task(indexing.worker.run(ended))
-        tasks.create_task(indexing.reconciler.run(ended, interval=house.settings.reconcile_interval_s))
+        running = [tasks.create_task(indexing.worker.run(ended)) for _ in range(_IN_FLIGHT)]
+        sweeping = indexing.reconciler.run(ended, interval=house.settings.reconcile_interval_s)
+        running.append(tasks.create_task(sweeping))
         while not stop.is_set() and await house.is_enabled():
             await _sleep(stop, _POLL_S)
         ended.set()
+        _, late = await asyncio.wait(running, timeout=_PARTING_S)
+        for task in late:
+            task.cancel()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,63 +20,73 @@ log = logging.getLogger(__name__)
 _RESTART_FIRST_S = 0.5
 _RESTART_MOST_S = 30.0
 _HEALTHY_S = 60.0  # a child that lived this long starts afresh with short pauses
-_GRACE_S = 10.0
+
+# For all children together: container engines kill us 10 s after they asked.
+_GRACE_S = 8.0
 
 
 async def supervise(roles: Sequence[str]) -> None:
     """Run `python -m ex_app <role>` for each role until SIGTERM or SIGINT; children end in reverse order."""
-    stop = asyncio.Event()
+    asked = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(signum, stop.set)
-    children = [_Child(role) for role in roles]
-    keepers = [asyncio.create_task(child.keep(stop)) for child in children]
-    await stop.wait()
-    for child in reversed(children):
-        await child.end()
-    await asyncio.gather(*keepers)
+        loop.add_signal_handler(signum, asked.set)
+    kept = [(stop := asyncio.Event(), asyncio.create_task(_keep(role, stop))) for role in roles]
+    await asked.wait()
+    deadline = loop.time() + _GRACE_S
+    for stop, keeper in reversed(kept):
+        stop.set()
+        await asyncio.wait([keeper], timeout=max(0.0, deadline - loop.time()))
+        keeper.cancel()
+        await asyncio.wait([keeper])
+    log.info("event=ended")
 
 
-class _Child:
-    def __init__(self, role: str) -> None:
-        self._role = role
-        self._process: asyncio.subprocess.Process | None = None
-
-    async def keep(self, stop: asyncio.Event) -> None:
-        """Start, wait, start again; pauses grow while it keeps dying young."""
-        pause = _RESTART_FIRST_S
-        while not stop.is_set():
-            started = asyncio.get_running_loop().time()
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "ex_app",
-                self._role,
-                stdin=asyncio.subprocess.PIPE,
-                env={**os.environ, "EX_APP_CHILD": "1"},
-                start_new_session=True,  # a terminal's Ctrl-C is ours to pass on, in order
-            )
-            log.info("event=started role=%s pid=%d", self._role, self._process.pid)
-            status = await self._process.wait()
-            if stop.is_set():
-                return
-            lived = asyncio.get_running_loop().time() - started
-            pause = _RESTART_FIRST_S if lived > _HEALTHY_S else min(pause * 2, _RESTART_MOST_S)
-            log.error("event=died role=%s status=%s restart_in_s=%.1f", self._role, status, pause)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), pause)
-
-    async def end(self) -> None:
-        """Ask it to end, then make it."""
-        process = self._process
-        if process is None or process.returncode is not None:
+async def _keep(role: str, stop: asyncio.Event) -> None:
+    """Start, wait, start again until told to stop; pauses grow while it keeps dying young. Cancelled, it kills."""
+    pause = _RESTART_FIRST_S
+    while not stop.is_set():
+        started = asyncio.get_running_loop().time()
+        status = await _run(role, stop)
+        if stop.is_set():
             return
-        with suppress(ProcessLookupError):
-            process.terminate()
-        try:
-            await asyncio.wait_for(process.wait(), _GRACE_S)
-        except TimeoutError:
-            log.warning("event=killed role=%s", self._role)
+        if asyncio.get_running_loop().time() - started > _HEALTHY_S:
+            pause = _RESTART_FIRST_S
+        log.error("event=died role=%s status=%d restart_in_s=%.1f", role, status, pause)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), pause)
+        pause = min(pause * 2, _RESTART_MOST_S)
+
+
+async def _run(role: str, stop: asyncio.Event) -> int:
+    """One life of a child; returns its exit status, negative for a signal."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "ex_app",
+            role,
+            stdin=asyncio.subprocess.PIPE,
+            env={**os.environ, "EX_APP_CHILD": "1"},
+            start_new_session=True,  # a terminal's Ctrl-C is ours to pass on, in order
+        )
+    except OSError as error:
+        log.error("event=start_failed role=%s error=%s", role, error.strerror)  # noqa: TRY400 - a full machine, no bug
+        return os.EX_OSERR
+    log.info("event=started role=%s pid=%d", role, process.pid)
+    end = asyncio.create_task(process.wait())
+    told = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((end, told), return_when=asyncio.FIRST_COMPLETED)
+        if not end.done():
             with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+                process.terminate()
+        return await end
+    except asyncio.CancelledError:
+        log.warning("event=killed role=%s", role)
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        raise
+    finally:
+        told.cancel()

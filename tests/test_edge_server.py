@@ -210,7 +210,7 @@ async def test_a_collection_tells_how_it_is_made(client: AsyncQdrantClient, coll
 
 def test_a_folder_has_one_owner(running: EngineProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QDRANT__SERVICE__API_KEY", "k")
-    owner = rf"in use by another engine process \(pid {running.process.pid}\)"
+    owner = rf"in use by another process \(pid {running.process.pid}\)"
     with pytest.raises(SystemExit, match=owner):
         edge_server.main(["--data", str(running.data), "--port", "1"])
 

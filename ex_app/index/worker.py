@@ -48,7 +48,7 @@ _RESETTLE_S = 2.5
 _NEXTCLOUD_PAUSE_S = 15.0
 _OWN_PAUSE_S = 1.0
 
-_IDLE_S = 0.5
+_IDLE_S = 1.0
 
 
 class Extracts(Protocol):

@@ -36,9 +36,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ex_app.processes import InUse, owned
 from ex_app.store import edge_convert as convert
 from ex_app.store.edge_desk import Desk, Housekeeping, Overloaded
-from ex_app.store.edge_shards import CollectionExists, InUse, NoCollection, Shards, Unreadable, owned
+from ex_app.store.edge_shards import CollectionExists, NoCollection, Shards, Unreadable
 
 # The Qdrant release whose API this speaks: the first with a filterable IDF corpus.
 API_VERSION = "1.19.0"

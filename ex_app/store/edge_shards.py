@@ -9,13 +9,9 @@ second shard beside the serving one, which then takes over, and removes the old 
 
 from __future__ import annotations
 
-import fcntl
 import logging
-import os
 import re
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,10 +24,6 @@ COPY_BATCH = 100  # points a step of a compaction copies; searches wait while it
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,126}")
 _log = logging.getLogger(__name__)
-
-
-class InUse(Exception):
-    """Another process owns the folder."""
 
 
 class NoCollection(Exception):
@@ -48,22 +40,6 @@ class Unreadable(Exception):
 
 class Abandoned(Exception):
     """A compaction was given up."""
-
-
-@contextmanager
-def owned(folder: Path) -> Iterator[None]:
-    """Own the folder while the process lives; raises InUse. The kernel releases it however the process ends."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (folder / "lock").open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            raise InUse(f"{folder} is in use by another engine process (pid {lock.read().strip() or '?'})") from None
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        yield
 
 
 @dataclass(slots=True)
