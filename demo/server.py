@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from demo import appapi, caldav, dav, deck, notes, ocs, pages, proxy
+from demo import appapi, caldav, companion, dav, deck, notes, ocs, pages, proxy
 from demo.gate import ExApp, Gate
 from demo.multistatus import DavError
 from demo.webhooks import Webhooks
@@ -47,6 +47,7 @@ def create_app(world: World, *, workers: int = 8) -> Starlette:
             *pages.routes(),
             *appapi.routes(),
             *webhooks.routes(),
+            *companion.routes(),
             *ocs.routes(),
             *ocs.fallback(),
         ],

@@ -36,6 +36,7 @@ class World(Boards):
 
     def __init__(self, *, clock: Callable[[], float] = time.time, instance_id: str = "ocstandin001") -> None:
         super().__init__(clock, instance_id)
+        self.companion_key: bytes | None = None  # of the companion, while it is installed
         self.shares: dict[int, Share] = {}
         self._targets: dict[tuple[str, int], str] = {}
         self._share_ids = itertools.count(1)

@@ -23,6 +23,7 @@ from ex_app.domain import (
     SemanticSearchError,
 )
 from ex_app.doors.admission import Admission, Busy
+from ex_app.doors.companion import companion_routes
 from ex_app.doors.guard import Guard
 from ex_app.doors.lifecycle import Part, lifecycle_routes
 from ex_app.doors.mcp import McpDoor
@@ -36,6 +37,7 @@ from ex_app.extract.sandbox import Extractor
 from ex_app.index.reconcile import SWEPT_AT, Reconciler
 from ex_app.index.worker import Worker
 from ex_app.nextcloud import dav, ocs
+from ex_app.nextcloud.companion import handshake
 from ex_app.nextcloud.session import Nextcloud
 from ex_app.search.rank import Scale
 from ex_app.search.refresh import Refresher
@@ -57,6 +59,9 @@ _POLL_S = 1.0
 
 # Documents under way may come to their end when we are told to; later ones go back to the work table.
 _PARTING_S = 3.0
+
+# How long the companion's key, or its absence, is believed; an admin who installs it waits no longer.
+_COMPANION_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,8 @@ class _Web:
         self._house: House | None = None
         self._search: Search | None = None
         self._extractor = _extractor(settings)
+        self._companion: bytes | None = None
+        self._companion_until = 0.0
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -150,6 +157,14 @@ class _Web:
                 scale=Scale.of(unrelated=model.unrelated, related=model.related),
             )
         return self._search
+
+    async def companion_key(self) -> bytes | None:
+        """The key of the companion inside Nextcloud, asked for again from time to time; None without one."""
+        if self._companion_until < time.monotonic():
+            self._companion_until = time.monotonic() + _COMPANION_S
+            met = await handshake(self.house.nextcloud.as_user(""))
+            self._companion = met.key if met and met.fits else None
+        return self._companion
 
     async def database_answers(self) -> None:
         await self.house.registry.epoch()
@@ -196,6 +211,7 @@ def web_app(settings: Settings, *, clock: Clock = time.time) -> FastAPI:
     app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None)
     app.include_router(lifecycle_routes(settings, parts, set_enabled=web.set_enabled, progress=web.progress))
     app.include_router(search_routes(web.search, admission, web.progress_for))
+    app.include_router(companion_routes(web.search, web.companion_key, clock=clock))
     app.include_router(page_routes())
     app.mount("/", mcp)  # the guard lets nothing but /mcp through to here
     app.add_exception_handler(SemanticSearchError, _explain)

@@ -27,7 +27,8 @@ class Who(Enum):
     """Who may use a route."""
 
     ANYONE = "anyone"  # answers nothing that a stranger may not know
-    NEXTCLOUD = "nextcloud"  # signed, and not relayed for somebody through the proxy
+    NEXTCLOUD = "nextcloud"  # signed for nobody: Nextcloud itself asks
+    COMPANION = "companion"  # signed for a user and not relayed; the route itself demands proof of the companion's key
     USER = "user"  # signed for a user
 
 
@@ -37,6 +38,7 @@ ROUTES: Mapping[tuple[str, str], Who] = {
     ("POST", "/init"): Who.NEXTCLOUD,
     ("PUT", "/enabled"): Who.NEXTCLOUD,
     ("GET", "/progress"): Who.NEXTCLOUD,
+    ("POST", "/companion/candidates"): Who.COMPANION,
     ("GET", "/api/search"): Who.USER,
     ("GET", "/api/status"): Who.USER,
     ("POST", "/mcp"): Who.USER,
@@ -91,9 +93,11 @@ class Guard:
         if signature is None:
             return _refusal(401, "Only Nextcloud may ask, with the secret that it shares with this app")
         relayed = _RELAYED in headers
-        if who is Who.NEXTCLOUD and relayed:
+        if who is Who.NEXTCLOUD and (relayed or signature.user):
             return _refusal(404, "There is nothing here")
-        if who is Who.USER and not signature.user:
+        if who is Who.COMPANION and (relayed or not signature.user):
+            return _refusal(404, "There is nothing here")
+        if not signature.user and who is not Who.NEXTCLOUD:
             return _refusal(401, "Sign in to Nextcloud first")
         scope.setdefault("state", {})["caller"] = Caller(signature.user, vouched=relayed)
         return None

@@ -17,10 +17,10 @@ from ex_app.search.words import folded_words, words
 
 # How much the best lexical match weighs against a perfect semantic one. Measured on Cranfield and XQuAD (en, de, es):
 # 0.7 to 1.0 are within half a point of nDCG@10 of each other, and better than DBSF and RRF on every set.
-_LEXICAL_WEIGHT = 0.7
+LEXICAL_WEIGHT = 0.7
 
 # Within one document every passage is about its subject: there the rarer words of the question tell passages apart.
-_LEXICAL_WEIGHT_WITHIN = 1.0
+LEXICAL_WEIGHT_WITHIN = 1.0
 
 # A passage that covers this much of the question's weight in words is about it, whatever the model says of the
 # language. On XQuAD right answers cover 0.54 in the median, the best wrong ones to foreign questions 0.15 to 0.24.
@@ -80,8 +80,8 @@ def rank(
         if candidate.dense < scale.floor and covered < _COVERAGE_FLOOR:
             continue
         meaning = scale.relevance(candidate.dense)
-        score = (meaning + _LEXICAL_WEIGHT * lexical) / (1 + _LEXICAL_WEIGHT)
-        fitness = meaning + _LEXICAL_WEIGHT_WITHIN * lexical
+        score = (meaning + LEXICAL_WEIGHT * lexical) / (1 + LEXICAL_WEIGHT)
+        fitness = meaning + LEXICAL_WEIGHT_WITHIN * lexical
         ranked = Ranked(candidate.document, granted[candidate.document], candidate, score)
         best[candidate.document] = _better(best.get(candidate.document), (fitness, ranked))
     return _collapse(sorted((ranked for _, ranked in best.values()), key=_order))
@@ -102,7 +102,7 @@ def promising(candidates: Sequence[Candidate], scale: Scale) -> list[Candidate]:
     return sorted(
         candidates,
         key=lambda candidate: (
-            -(scale.relevance(candidate.dense) + _LEXICAL_WEIGHT * candidate.sparse / best_sparse),
+            -(scale.relevance(candidate.dense) + LEXICAL_WEIGHT * candidate.sparse / best_sparse),
             candidate.document,
             candidate.chunk.ordinal,
         ),

@@ -103,6 +103,15 @@ class _Vector:
     sparse: Sparse
 
 
+@dataclass(frozen=True, slots=True)
+class Suggestions:
+    """Unverified candidates for somebody who verifies them himself. more: the index may hold further ones."""
+
+    candidates: tuple[Candidate, ...]
+    live: Mapping[DocumentKey, LiveRow]
+    more: bool
+
+
 class Search:
     """The read path, wired once per process."""
 
@@ -126,7 +135,7 @@ class Search:
         self._encoder = encoder
         self._vectors = vectors
         self._registry = registry
-        self._scale = scale
+        self.scale = scale
         self._refresher = refresher
         self._reaches = ReachBook(
             nextcloud, sources, ttl=settings.reach_ttl_s, seconds=settings.reach_deadline_s, epoch=registry.epoch
@@ -147,8 +156,25 @@ class Search:
         if fresher is not None:
             deadline = time.monotonic() + self._settings.search_deadline_s
             outcome = await self._rounds(caller, question, vector, fresher.reach, deadline=deadline)
+        outcome = await self._scored_anew(question, vector, (fresher or known).reach, outcome)
         hits = await self._hits(caller, question, vector.sparse, outcome, deadline=deadline)
         return Answer(hits, degraded=outcome.degraded or (fresher or known).degraded)
+
+    async def suggest(self, question: Question, reach: Reach, *, exclude: frozenset[DocumentKey]) -> Suggestions:
+        """What the index suggests within a reach, superseded points dropped, most promising first; nothing verified.
+
+        For the companion alone, which asks Nextcloud itself before anything is shown.
+        """
+        question = self._narrowed(question)
+        vector = _Vector(await self._embedder.query(question.text), self._encoder.encode_query(question.text))
+        found = await self._vectors.recall(
+            vector.dense, vector.sparse, reach, question.filters, limit=_PASSAGES, exclude=exclude
+        )
+        live = await self._registry.live({candidate.document for candidate in found})
+        current = promising([candidate for candidate in found if _is_live(candidate, live)], self.scale)
+        chosen = set(list(dict.fromkeys(candidate.document for candidate in current))[:_DOCUMENTS])
+        kept = tuple(candidate for candidate in current if candidate.document in chosen)
+        return Suggestions(kept, live, more=len(found) >= _PASSAGES)
 
     async def _is_enabled(self, user: str) -> bool | None:
         """None when Nextcloud does not say."""
@@ -173,7 +199,7 @@ class Search:
         if known.confirm is not None:
             confirmed = await known.confirm
             return confirmed if confirmed.reach != known.reach else None
-        if not known.remembered or outcome.denied <= _STARVED * outcome.asked:
+        if not known.remembered or len(outcome.denied) <= _STARVED * outcome.asked:
             return None
         fresh = await self._reaches.fresh(caller.user)
         return fresh if fresh.reach != known.reach else None
@@ -195,15 +221,27 @@ class Search:
             if not found:
                 break
             outcome = outcome.plus(await self._judge(caller, found, deadline=deadline))
-            full = len(outcome.granted) >= max(question.limit, _LARGEST_PAGE)
+            full = outcome.showable(question.kinds) >= max(question.limit, _LARGEST_PAGE)
             if full or len(found) < _PASSAGES or time.monotonic() >= deadline:
                 break
         return outcome
 
+    async def _scored_anew(self, question: Question, vector: _Vector, reach: Reach, outcome: _Outcome) -> _Outcome:
+        """BM25 knows how rare a word is among all that was in reach: what was not granted must have no say in that."""
+        barred = outcome.done - outcome.granted.keys()
+        if not barred or not outcome.granted:
+            return outcome
+        limit = max(_PASSAGES, len(outcome.candidates))
+        found = await self._vectors.recall(
+            vector.dense, vector.sparse, reach, question.filters, limit=limit, barred=barred
+        )
+        verified = {_point(candidate) for candidate in outcome.candidates if candidate.document in outcome.granted}
+        return replace(outcome, candidates=tuple(candidate for candidate in found if _point(candidate) in verified))
+
     async def _judge(self, caller: Caller, found: Sequence[Candidate], *, deadline: float) -> _Judged:
         """Drop superseded points, then ask Nextcloud about the documents, most promising first."""
         live = await self._registry.live({candidate.document for candidate in found})
-        current = promising([candidate for candidate in found if _is_live(candidate, live)], self._scale)
+        current = promising([candidate for candidate in found if _is_live(candidate, live)], self.scale)
         scopes = {candidate.document: candidate.scopes for candidate in current}
         superseded = frozenset(candidate.document for candidate in found) - scopes.keys()
         chosen = dict(list(scopes.items())[:_DOCUMENTS])
@@ -219,7 +257,7 @@ class Search:
     async def _hits(
         self, caller: Caller, question: Question, sparse: Sparse, outcome: _Outcome, *, deadline: float
     ) -> tuple[Hit, ...]:
-        ordered = rank(outcome.candidates, outcome.granted, question.text, self._scale)
+        ordered = rank(outcome.candidates, outcome.granted, question.text, self.scale)
         if question.kinds:
             ordered = [ranked for ranked in ordered if ranked.grant.place.kind in question.kinds]
         page = ordered[: question.limit]
@@ -269,7 +307,7 @@ class _Outcome:
     live: Mapping[DocumentKey, LiveRow] = field(default_factory=dict)
     done: frozenset[DocumentKey] = frozenset()
     asked: int = 0
-    denied: int = 0
+    denied: frozenset[DocumentKey] = frozenset()
     degraded: bool = False
 
     def plus(self, judged: _Judged) -> _Outcome:
@@ -280,9 +318,17 @@ class _Outcome:
             live={**self.live, **judged.live},
             done=self.done | judged.done,
             asked=self.asked + len({candidate.document for candidate in judged.candidates}),
-            denied=self.denied + len(judged.verdicts.denied),
+            denied=self.denied | judged.verdicts.denied,
             degraded=self.degraded or judged.verdicts.degraded,
         )
+
+    def showable(self, kinds: frozenset[str]) -> int:
+        """How many documents may be shown, of these kinds if any."""
+        return sum(not kinds or grant.place.kind in kinds for grant in self.granted.values())
+
+
+def _point(candidate: Candidate) -> tuple[DocumentKey, int, int]:
+    return candidate.document, candidate.generation, candidate.chunk.ordinal
 
 
 def _is_live(candidate: Candidate, live: Mapping[DocumentKey, LiveRow]) -> bool:
