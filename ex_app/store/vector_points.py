@@ -92,8 +92,11 @@ def _any(key: str, values: Collection[object]) -> models.FieldCondition:
     return models.FieldCondition(key=key, match=models.MatchAny(any=sorted(map(str, values))))
 
 
-def within(reach: Reach) -> models.Filter:
-    """scopes ∩ reach OR document ∈ reach. An empty reach is refused: as a filter it would let everything through."""
+def within(reach: Reach, barred: Collection[DocumentKey] = ()) -> models.Filter:
+    """scopes ∩ reach OR document ∈ reach, less what is barred.
+
+    An empty reach is refused: as a filter it would let everything through.
+    """
     open_: list[models.Condition] = []
     if reach.scopes:
         open_.append(_any("scopes", reach.scopes))
@@ -101,7 +104,7 @@ def within(reach: Reach) -> models.Filter:
         open_.append(_any("document", reach.documents))
     if not open_:
         raise ValueError("an empty reach")
-    return models.Filter(should=open_)
+    return models.Filter(should=open_, must_not=[_any("document", barred)] if barred else None)
 
 
 def narrowed(reach: models.Filter, filters: Filters, exclude: Collection[DocumentKey]) -> models.Filter:
