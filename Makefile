@@ -28,7 +28,7 @@ $(INSTALLED): pyproject.toml Makefile
 	@echo "Installing into .venv: about 2 GB, some minutes, once"
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install -qqq --no-deps --retries 1 --index-url $(TORCH_INDEX) $(TORCH) || $(BIN)/pip install --quiet $(TORCH)
+	$(BIN)/pip install -qqq --no-deps --retries 1 --index-url $(TORCH_INDEX) $(TORCH) 2>/dev/null || $(BIN)/pip install --quiet $(TORCH)
 	$(BIN)/pip install --quiet --editable '.[bundled,dev]'
 	@touch $@
 
