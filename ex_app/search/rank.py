@@ -58,12 +58,16 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A verified document with the passage that answers best and its relevance in [0, 1]."""
+    """A verified document with the passage that answers best and its relevance in [0, 1].
+
+    words: those of the question, folded, that tell passages apart; worth marking in a quote.
+    """
 
     document: DocumentKey
     grant: Granted
     passage: Candidate
     score: float
+    words: frozenset[str]
 
 
 def rank(
@@ -73,6 +77,7 @@ def rank(
     verified = [candidate for candidate in candidates if candidate.document in granted]
     coverage = _Coverage(question, verified)
     best_sparse = max((candidate.sparse for candidate in verified), default=0.0)
+    telling = coverage.telling()
     best: dict[DocumentKey, tuple[float, Ranked]] = {}
     for candidate in verified:
         lexical = candidate.sparse / best_sparse if best_sparse > 0 else 0.0
@@ -82,7 +87,7 @@ def rank(
         meaning = scale.relevance(candidate.dense)
         score = (meaning + LEXICAL_WEIGHT * lexical) / (1 + LEXICAL_WEIGHT)
         fitness = meaning + LEXICAL_WEIGHT_WITHIN * lexical
-        ranked = Ranked(candidate.document, granted[candidate.document], candidate, score)
+        ranked = Ranked(candidate.document, granted[candidate.document], candidate, score, telling)
         best[candidate.document] = _better(best.get(candidate.document), (fitness, ranked))
     return _collapse(sorted((ranked for _, ranked in best.values()), key=_order))
 
@@ -109,11 +114,6 @@ def promising(candidates: Sequence[Candidate], scale: Scale) -> list[Candidate]:
     )
 
 
-def terms(question: str) -> frozenset[str]:
-    """The folded words of a question."""
-    return frozenset(folded_words(question))
-
-
 class _Coverage:
     """How much of a question's weight a passage covers.
 
@@ -123,11 +123,17 @@ class _Coverage:
 
     def __init__(self, question: str, verified: Sequence[Candidate]) -> None:
         self._words = {id(candidate): _folded(candidate) for candidate in verified}
-        asked = terms(question)
-        counts = Counter(word for found in self._words.values() for word in asked & found)
+        asked = folded_words(question)
+        self._counts = counts = Counter(word for found in self._words.values() for word in asked & found)
         number = len(verified)
         self._weights = {word: math.log(1 + (number - counts[word] + 0.5) / (counts[word] + 0.5)) for word in asked}
         self._total = sum(self._weights.values()) or 1.0
+
+    def telling(self) -> frozenset[str]:
+        """The question's words that weigh at least half of the heaviest one that was found at all."""
+        found = {word: weight for word, weight in self._weights.items() if self._counts[word]}
+        heaviest = max(found.values(), default=0.0)
+        return frozenset(word for word, weight in found.items() if weight >= heaviest / 2)
 
     def of(self, candidate: Candidate) -> float:
         """A share from 0 to 1."""
@@ -156,7 +162,7 @@ def _collapse(ordered: Iterable[Ranked]) -> list[Ranked]:
             kept.append(ranked)
             fingerprints.append(fingerprint)
         elif ranked.grant.mtime > kept[twin].grant.mtime:
-            kept[twin] = Ranked(ranked.document, ranked.grant, ranked.passage, kept[twin].score)
+            kept[twin] = replace(ranked, score=kept[twin].score)
     return kept
 
 

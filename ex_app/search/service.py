@@ -29,7 +29,7 @@ from ex_app.domain import (
 from ex_app.nextcloud import ocs
 from ex_app.nextcloud.session import Nextcloud
 from ex_app.search.excerpt import excerpt
-from ex_app.search.rank import Ranked, Scale, promising, rank, terms
+from ex_app.search.rank import Ranked, Scale, promising, rank
 from ex_app.search.reach import Known, ReachBook
 from ex_app.search.refresh import MAX_DOCUMENTS, Refresher
 from ex_app.search.verify import Verdicts, verify
@@ -265,9 +265,8 @@ class Search:
         if stale:
             await self._registry.enqueue_many([Due(document, Lane.REFRESH, caller.user) for document in stale])
         present = await self._reread(caller, [r for r in stale.values() if self._quotable(r)], sparse, deadline)
-        asked = terms(question.text)
         return tuple(
-            _quoted(ranked, passage, asked)
+            _quoted(ranked, passage)
             if (passage := present.get(ranked.document) if ranked.document in stale else ranked.passage.chunk)
             and self._quotable(ranked)
             else _bare(ranked, refreshing=ranked.document in stale)
@@ -342,8 +341,8 @@ def _is_current(ranked: Ranked, live: Mapping[DocumentKey, LiveRow]) -> bool:
     return row.settled and row.version == ranked.grant.version
 
 
-def _quoted(ranked: Ranked, passage: Chunk, asked: frozenset[str]) -> Hit:
-    quote = excerpt(passage.text, asked)
+def _quoted(ranked: Ranked, passage: Chunk) -> Hit:
+    quote = excerpt(passage.text, ranked.words)
     return replace(
         _bare(ranked, refreshing=False),
         excerpt=quote.text,
