@@ -50,6 +50,9 @@ INFO = Path(__file__).parents[1] / "appinfo" / "info.xml"
 # Long enough that what was written before can be told apart from what is written after.
 _A_WHILE_S = 3.0
 
+# More documents than any story has; a worker that does more goes round in circles.
+_MANY = 300
+
 Answers = Callable[[Scope], ASGIApp | None]
 
 
@@ -149,14 +152,22 @@ class Town:
         await self.indexing.reconciler.sweep(users, asyncio.Event())
 
     async def work(self) -> None:
-        """Work until nothing is due."""
-        while item := await self.claim():
-            await self.worker.attempt(item)
+        """Work until nothing is due, as one worker does: when it asks for a pause, time passes."""
+        for _ in range(_MANY):
+            item = await self.claim()
+            if item is None:
+                return
+            self.clock.forward(await self.worker.attempt(item))
+        raise AssertionError("the worker goes round in circles")
 
     async def claim(self) -> Work | None:
         """Take the next document that is due, as a worker does."""
         claimed = await self.registry.claim(1, self.settings.lease_s)
         return claimed[0] if claimed else None
+
+    def staff(self, **parts: Any) -> None:
+        """Put other parts into the worker."""
+        self.indexing = replace(self.indexing, worker=replace(self.worker, **parts))
 
     # --- asking
 
@@ -182,6 +193,11 @@ class Town:
         return await self.browser.request(method, path, headers=given, **more)
 
     # --- what can go wrong
+
+    async def restart(self) -> None:
+        """The worker's process ends and starts again on what is on disk."""
+        self.indexing = await open_indexing(self.house, self.worker.extractor)  # type: ignore[arg-type]
+        self.staff(embedder=self.embedder)
 
     @contextmanager
     def engine_away(self) -> Iterator[None]:
@@ -243,9 +259,10 @@ async def living_town(
         await house.set_enabled(True)
         indexing = await open_indexing(house, extractor)
         embedder = CountingEmbedder(house.embedder)
-        indexing = replace(indexing, worker=replace(indexing.worker, embedder=embedder))
         async with opened(web_app(settings, clock=clock)) as (doors, browser):
-            yield Town(world, clock, stage, settings, app, house, indexing, embedder, doors, browser)
+            town = Town(world, clock, stage, settings, app, house, indexing, embedder, doors, browser)
+            town.staff(embedder=embedder)
+            yield town
         await indexing.worker.vectors.destroy()
 
 

@@ -13,7 +13,17 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from ex_app.domain import Container, DocumentKey, Lane, Missing, NotAvailable, NotPermitted, ScopeId, Sighting
+from ex_app.domain import (
+    Container,
+    DocumentKey,
+    Lane,
+    Missing,
+    NextcloudUnavailable,
+    NotAvailable,
+    NotPermitted,
+    ScopeId,
+    Sighting,
+)
 from ex_app.nextcloud import ocs
 from ex_app.nextcloud.session import Nextcloud, Session
 from ex_app.sources import Source
@@ -28,6 +38,9 @@ SWEPT_AT = "swept_at"
 
 # An unchanged user costs Nextcloud about 50 ms; sweeping may use 5 % of one core.
 _SECONDS_PER_USER = 1.0
+
+# So many users in a row whose content cannot be walked are not their own misfortune.
+_TROUBLE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +73,42 @@ class Reconciler:
                 await asyncio.wait_for(stop.wait(), pause)
 
     async def sweep(self, users: Iterable[str], stop: asyncio.Event) -> None:
-        """Walk every user who has content, once."""
+        """Walk every user who has content, once. Whose content cannot be walked is left out until the next sweep.
+
+        Raises NextcloudUnavailable when the server itself seems to be in trouble.
+        """
+        walked: list[str] = []
+        failed_in_a_row = 0
         for user in users:
             if stop.is_set():
                 return
-            if await ocs.has_content(self.nextcloud.as_user(user)):
-                await self.walk(user)
+            try:
+                if await ocs.has_content(self.nextcloud.as_user(user)):
+                    await self.walk(user)
+                    walked.append(user)
+                failed_in_a_row = 0
+            except (NextcloudUnavailable, NotPermitted, Missing) as error:
+                failed_in_a_row += 1
+                if failed_in_a_row == _TROUBLE or getattr(error, "retry_after", None) is not None:
+                    raise
+                log.warning("event=walk_failed user=%s error=%s", user, error)
+        await self._find_new_walkers(walked)
 
     async def walk(self, user: str) -> None:
         """Bring the registry's work up to what the user's tree shows now."""
         session = self.nextcloud.as_user(user)
         for source in self.sources.values():
             await self._walk(source, session)
+
+    async def _find_new_walkers(self, users: Iterable[str]) -> None:
+        """Containers that their walker lost: others may still see them; the documents of those that nobody sees go."""
+        for source in self.sources.values():
+            if not source.shared_walks or not await self.registry.unwalked(source.name):
+                continue
+            for user in users:
+                await self._walk(source, self.nextcloud.as_user(user))
+            rows = await self.registry.unwalked(source.name)
+            await self.registry.enqueue_many([Due(row.key, Lane.CONTENT, row.reader) for row in rows])
 
     async def _walk(self, source: Source, session: Session) -> None:
         pulse = await source.pulse(session)
@@ -112,13 +149,15 @@ class Reconciler:
         vanished = known.keys() - shown.keys()
         if not vanished:
             return set()
+        if source.shared_walks:
+            # Perhaps only this walker lost them: before anything is concluded the other members look.
+            await self.registry.drop_containers(source.name, session.user, vanished)
+            await self.registry.forget_pulses(source.name)
+            return set()
         rows = await self.registry.by_parent(source.name, vanished)
         gone = {row.key for row in rows if row.status is Status.CURRENT}
         await self._check(session, gone)
         await self.registry.drop_containers(source.name, session.user, vanished)
-        if source.shared_walks:
-            # Perhaps only this walker lost them: let the other members look again.
-            await self.registry.forget_pulses(source.name)
         return gone
 
     async def _compare(
@@ -144,7 +183,7 @@ class Reconciler:
             if lane is not None:
                 dues.append(Due(sighting.key, lane, session.user))
             elif row is not None and _moved_alone(sighting, row):
-                await self._set_place(replace(row, scopes=sighting.scopes, path=sighting.path, mtime=sighting.mtime))
+                await self._set_place(_placed(row, sighting))
         await self.registry.enqueue_many(dues)
         await self.registry.place_many(sightings)
         found.update(sighting.key for sighting in sightings)
@@ -180,6 +219,10 @@ def _difference(sighting: Sighting, row: DocumentRow | None) -> Lane | None:
 
 def _moved_alone(sighting: Sighting, row: DocumentRow) -> bool:
     return row.status is Status.CURRENT and (row.path, row.scopes) != (sighting.path, sighting.scopes)
+
+
+def _placed(row: DocumentRow, sighting: Sighting) -> DocumentRow:
+    return replace(row, scopes=sighting.scopes, path=sighting.path, mtime=sighting.mtime, owner=sighting.owner)
 
 
 def _moved(before: Container, now: Container) -> Container:

@@ -27,11 +27,13 @@ from ex_app.domain import (
     NotPermitted,
     Parsed,
     Reason,
+    SemanticSearchError,
     Sighting,
     Unindexable,
     Work,
 )
 from ex_app.index.points import EmbedsDocuments, EncodesDocuments, make_points, title_only
+from ex_app.nextcloud import ocs
 from ex_app.nextcloud.session import Nextcloud, Session
 from ex_app.settings import Settings
 from ex_app.sources import Source
@@ -47,6 +49,9 @@ _RESETTLE_S = 2.5
 # How long work waits when the fault is not its own; seconds.
 _NEXTCLOUD_PAUSE_S = 15.0
 _OWN_PAUSE_S = 1.0
+
+# After this Nextcloud is asked again for a document that it alone cannot hand out, doubled with each try; seconds.
+_BROKEN_S = 60.0
 
 _IDLE_S = 1.0
 
@@ -96,10 +101,7 @@ class Worker:
         try:
             await self.bring_up_to_date(item)
         except NextcloudUnavailable as error:
-            pause = error.retry_after or _NEXTCLOUD_PAUSE_S
-            log.warning("event=nextcloud_away document=%s pause_s=%.0f error=%s", item.key, pause, error)
-            await self.registry.release([item.token], delay=pause)
-            return min(pause, _NEXTCLOUD_PAUSE_S)
+            return await self._nextcloud_failed(item, error)
         except (EmbedderUnavailable, EngineUnavailable, NotAvailable) as error:
             log.warning("event=part_away document=%s error=%s", item.key, error)
             with suppress(NotAvailable):
@@ -118,6 +120,24 @@ class Worker:
         finally:
             keeper.cancel()
         return 0.0
+
+    async def _nextcloud_failed(self, item: Work, error: NextcloudUnavailable) -> float:
+        """A server in trouble is left alone; one that fails at this document only goes on with the others."""
+        if error.retry_after is None and await self._nextcloud_answers():
+            log.warning("event=not_handed_out document=%s error=%s", item.key, error)
+            await self.registry.retry(item, str(error), delay=_BROKEN_S * 2.0 ** (item.attempts - 1))
+            return 0.0
+        pause = error.retry_after or _NEXTCLOUD_PAUSE_S
+        log.warning("event=nextcloud_away document=%s pause_s=%.0f error=%s", item.key, pause, error)
+        await self.registry.release([item.token], delay=pause)
+        return min(pause, _NEXTCLOUD_PAUSE_S)
+
+    async def _nextcloud_answers(self) -> bool:
+        try:
+            await ocs.user_ids(self.nextcloud.as_user(""))
+        except SemanticSearchError:
+            return False
+        return True
 
     async def bring_up_to_date(self, item: Work) -> None:
         """Make the index say of this document what Nextcloud says now."""

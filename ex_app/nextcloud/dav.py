@@ -160,16 +160,25 @@ async def get(session: Session, path: str, *, limit: int) -> Reply:
     return await session.request("GET", files_path(session.user, path), limit=limit)
 
 
-async def propfind_calendars(session: Session, path: str, *, with_data: str = "") -> list[Entry]:
-    """What lies directly in the calendar home ("") or one calendar ("name/"); `with_data` adds property elements."""
+async def calendars(session: Session) -> tuple[list[Entry], float]:
+    """What lies directly in the calendar home, and when by Nextcloud's clock."""
+    reply = await _propfind_calendars(session, "", "")
+    return multistatus(reply.body), server_time(reply)
+
+
+async def calendar_objects(session: Session, name: str) -> list[Entry]:
+    """A calendar, and the objects in it with their data."""
+    return multistatus((await _propfind_calendars(session, f"{name}/", "<cal:calendar-data/>")).body)
+
+
+async def _propfind_calendars(session: Session, path: str, more: str) -> Reply:
     body = (
         f'<?xml version="1.0"?><d:propfind {_XMLNS}><d:prop><d:displayname/><d:getetag/><d:getlastmodified/>'
-        f"{with_data}</d:prop></d:propfind>"
+        f"{more}</d:prop></d:propfind>"
     )
-    reply = await session.request(
+    return await session.request(
         "PROPFIND", _calendar_path(session.user, path), content=body, headers={**_XML, "Depth": "1"}
     )
-    return multistatus(reply.body)
 
 
 async def calendar_multiget(session: Session, paths: Sequence[str]) -> list[Entry]:

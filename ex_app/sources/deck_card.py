@@ -43,7 +43,9 @@ NAME = "deck_card"
 
 _BOARD = re.compile(r"/calendars/[^/]+/app-generated--deck--board-(\d+)/$")
 _CARD = re.compile(r"/app-generated--deck--board-(\d+)/card-(\d+)\.ics$")
-_CALENDAR_DATA = "<cal:calendar-data/>"
+
+# Several edits within a second leave a board with one time of last change.
+_UNSETTLED_S = 2
 
 # When one missing card spoils the batch, boards are listed one by one: not more than these in one search.
 _MAX_LISTINGS = 5
@@ -139,7 +141,7 @@ def _board_id(scope: ScopeId) -> int:
 async def _boards(session: Session) -> dict[ScopeId, Container]:
     """Boards by scope; path is the board's title. Empty when Deck or its calendar is off."""
     try:
-        entries = await dav.propfind_calendars(session, "")
+        entries, now = await dav.calendars(session)
     except Missing:
         return {}
     boards = {}
@@ -149,13 +151,18 @@ async def _boards(session: Session) -> dict[ScopeId, Container]:
             continue
         scope = _scope(int(match[1]))
         title = entry.text("d:displayname").removeprefix("Deck: ")
-        boards[scope] = Container(scope, f"{entry.text('d:getlastmodified')}|{title}", title)
+        boards[scope] = Container(scope, f"{_age(entry, now)}|{title}", title)
     return boards
 
 
+def _age(entry: Entry, now: float) -> str:
+    """What tells that a board changed. Its time knows whole seconds: while that second lasts, so does the change."""
+    changed = entry.text("d:getlastmodified")
+    return changed if now - dav.http_time(changed) >= _UNSETTLED_S else f"{changed} {now:.0f}"
+
+
 async def _cards_of(session: Session, board: int) -> list[_Card]:
-    name = f"app-generated--deck--board-{board}/"
-    return _cards(await dav.propfind_calendars(session, name, with_data=_CALENDAR_DATA))
+    return _cards(await dav.calendar_objects(session, f"app-generated--deck--board-{board}"))
 
 
 async def _read_cards(

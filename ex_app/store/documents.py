@@ -285,7 +285,7 @@ async def live(connection: AsyncConnection, keys: Iterable[DocumentKey]) -> dict
 async def document(connection: AsyncConnection, key: DocumentKey) -> DocumentRow | None:
     """One document, or None when we never met it."""
     row = (await connection.execute(select(documents).where(_is(key)))).one_or_none()
-    return None if row is None else _document(row)
+    return None if row is None else as_document(row)
 
 
 async def by_parent(connection: AsyncConnection, source: str, parents: Sequence[ScopeId]) -> list[DocumentRow]:
@@ -295,7 +295,7 @@ async def by_parent(connection: AsyncConnection, source: str, parents: Sequence[
         rows = await connection.execute(
             select(documents).where(documents.c.source == source, documents.c.parent.in_(some))
         )
-        found.extend(_document(row) for row in rows)
+        found.extend(as_document(row) for row in rows)
     return found
 
 
@@ -372,7 +372,8 @@ def _seen(sighting: Sighting, *, now: float) -> dict[str, Any]:
     }
 
 
-def _document(row: Row[Any]) -> DocumentRow:
+def as_document(row: Row[Any]) -> DocumentRow:
+    """A row of the table in our words."""
     return DocumentRow(
         key=DocumentKey(row.source, row.id),
         version=Version(row.version),

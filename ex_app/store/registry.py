@@ -317,6 +317,10 @@ class Registry:
         """The containers that others walk."""
         return await self._database.read(lambda connection: walks.taken(connection, source, walker))
 
+    async def unwalked(self, source: str) -> list[DocumentRow]:
+        """The documents of a source whose container nobody walks any more."""
+        return await self._database.read(lambda connection: walks.unwalked(connection, source))
+
     async def forget_pulses(self, source: str) -> None:
         """Let everybody's next walk of a source look closely, whatever its pulse."""
         await self._database.write(lambda connection: walks.forget_pulses(connection, source))

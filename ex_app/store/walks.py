@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from ex_app.domain import Container, ScopeId
 from ex_app.store import tables
 from ex_app.store.database import insert
+from ex_app.store.documents import DocumentRow, Status, as_document
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,18 @@ async def taken(connection: AsyncConnection, source: str, walker: str) -> frozen
     c = tables.containers.c
     rows = await connection.scalars(select(c.scope).where(c.source == source, c.walker != walker))
     return frozenset(ScopeId(scope) for scope in rows)
+
+
+async def unwalked(connection: AsyncConnection, source: str) -> list[DocumentRow]:
+    """The current documents of a source whose container no walker remembers."""
+    c = tables.documents.c
+    walked = select(tables.containers.c.scope).where(tables.containers.c.source == source)
+    rows = await connection.execute(
+        select(tables.documents).where(
+            c.source == source, c.status == Status.CURRENT, c.parent != "", c.parent.not_in(walked)
+        )
+    )
+    return [as_document(row) for row in rows]
 
 
 async def forget_pulses(connection: AsyncConnection, source: str) -> None:
