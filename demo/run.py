@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import time
 
 from rich.console import Console
@@ -21,6 +22,8 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8090, help="port of the stand-in Nextcloud on 127.0.0.1")
     port = parser.parse_args().port
     console = Console()
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, signal.default_int_handler)  # a closed terminal ends it as tidily as Ctrl-C does
     world = World()
     furnish(world)
     console.print("Starting a stand-in Nextcloud and Semantic Search beside it (the language model loads first) …")
