@@ -77,6 +77,7 @@ def headers_of(scope: Scope) -> dict[str, str]:
 def _basic(world: World, path: str, uid: str, password: str) -> Caller | Response:
     person = world.people.get(uid)
     if person and person.enabled and password in (person.password, person.app_password):
+        person.last_login = person.last_login or int(world.clock())
         return Caller(uid)
     if path.startswith("/remote.php"):
         return error(401, "NotAuthenticated", "Username or password was incorrect")

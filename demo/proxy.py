@@ -41,7 +41,7 @@ async def _proxy(request: Request) -> Response:
     if not app or matched is None:
         return HTMLResponse("<!DOCTYPE html>\n<html><head><title>Nextcloud</title></head>Page not found</html>", 404)
     # The client normalises "mcp/../hook" only now, after the route has matched.
-    path = quote(posixpath.normpath(f"/{other}"), safe="/%:@!$&'()*+,;=~-._")
+    path = quote(posixpath.normpath("/" + other.lstrip("/")), safe="/%:@!$&'()*+,;=~-._")
     url = f"{app.url}{path}{'/' if other.endswith('/') else ''}"
     query = urlencode(dict(parse_qsl(request.url.query, keep_blank_values=True)))
     headers = _forwarded(request, app, matched)

@@ -48,7 +48,8 @@ class World(Boards):
     ) -> int:
         """Create or overwrite a file with its parent folders; returns the fileid, which an overwrite keeps.
 
-        via: "dav" sets upload_time. The ETag stays while the whole-second mtime stays, whatever the bytes.
+        via: "dav" sets upload_time. The ETag stays while the whole-second mtime stays, whatever the bytes; whoever
+        sets the mtime himself keeps it only with as many bytes as before.
         """
         with self.lock:
             parent_path, name = split(path)
@@ -59,7 +60,7 @@ class World(Boards):
             node = seen.node if seen else self._new_node(name, parent.node)
             if node.is_folder:
                 raise Conflicting(f"{path} is a folder")
-            if not node.etag or node.mtime != second:
+            if mtime is not None or not node.etag or node.mtime != second:
                 node.etag = file_etag(node.id, second, len(data))
             node.data, node.mime, node.mtime = data, mime or guess_mime(name), second
             node.upload_time, node.checksum = int(self.clock()) if via == "dav" else 0, ""
