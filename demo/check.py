@@ -3,7 +3,8 @@
 """`make demo-check`: the demo without a person. Every question is asked as its user, through Nextcloud's proxy.
 
 Right: the expected document comes first, or nothing shows where nothing is expected. A leak is a hit that its user may
-not read, by the stand-in's own permission model; a ghost is a hit that does not exist or says what it no longer says.
+not read, or a quote from what he may only view, by the stand-in's own permission model; a ghost is a hit that does not
+exist or says what it no longer says.
 """
 
 from __future__ import annotations
@@ -11,18 +12,22 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from demo.content import furnish, name_of
+from demo.content import CONTENT, PAGE_BREAK, furnish, name_of
 from demo.launch import Running, running
 from demo.questions import QUESTIONS, Question
 from demo.run import show_progress
 from demo.world import World
 
 _READY_S = 180.0
+
+# A question and the JSON that its user was answered.
+Outcome = tuple[Question, dict[str, Any]]
 
 
 def main() -> None:
@@ -36,33 +41,25 @@ def main() -> None:
         ready = time.monotonic() - started
         outcomes = [(question, ask(demo, question)) for question in QUESTIONS]
         indexed = demo.progress()["indexed"]
-    table = Table("", "user", "question", "expected", "first", "score", box=None)
-    right = leaks = ghosts = 0
-    for question, answer in outcomes:
-        fine = is_right(world, question, answer)
-        right += fine
-        leaks += sum(not world.readable(question.user, hit["ref"]) for hit in answer["hits"])
-        ghosts += sum(is_ghost(world, hit) for hit in answer["hits"])
-        first = answer["hits"][0] if answer["hits"] else None
-        table.add_row(
-            "ok" if fine else "[bold red]no[/]",
-            question.user,
-            question.text,
-            question.expected or "-",
-            name_of(world, first["ref"]) if first else "-",
-            f"{first['score']:.3f}" if first else "",
-        )
-    console.print(table)
-    result = {
-        "documents_indexed": indexed,
+    console.print(_table(world, outcomes))
+    counts = tally(world, outcomes)
+    print(json.dumps({"documents_indexed": indexed, **counts, "seconds_to_ready": round(ready, 1)}))
+    sys.exit(0 if is_fine(counts) and ready <= _READY_S else 1)
+
+
+def tally(world: World, outcomes: Sequence[Outcome]) -> dict[str, int]:
+    """How many questions were asked and answered right, and all hits of theirs that are leaks or ghosts."""
+    return {
         "questions": len(outcomes),
-        "right": right,
-        "leaks": leaks,
-        "ghosts": ghosts,
-        "seconds_to_ready": round(ready, 1),
+        "right": sum(is_right(world, question, answer) for question, answer in outcomes),
+        "leaks": sum(is_leak(world, question.user, hit) for question, answer in outcomes for hit in answer["hits"]),
+        "ghosts": sum(is_ghost(world, hit) for _, answer in outcomes for hit in answer["hits"]),
     }
-    print(json.dumps(result))
-    sys.exit(0 if right == len(outcomes) and not leaks and not ghosts and ready <= _READY_S else 1)
+
+
+def is_fine(counts: Mapping[str, int]) -> bool:
+    """Everything right, nothing leaked, nothing made up; no questions at all prove nothing."""
+    return 0 < counts["questions"] == counts["right"] and not counts["leaks"] and not counts["ghosts"]
 
 
 def ask(demo: Running, question: Question) -> dict[str, Any]:
@@ -83,14 +80,44 @@ def is_right(world: World, question: Question, answer: dict[str, Any]) -> bool:
     return question.page is None or hits[0]["page"] == question.page
 
 
+def is_leak(world: World, user: str, hit: dict[str, Any]) -> bool:
+    """A hit that this user may not read, or may not copy from and is shown words of."""
+    return not world.readable(user, hit["ref"]) or (bool(hit["excerpt"]) and not world.quotable(user, hit["ref"]))
+
+
 def is_ghost(world: World, hit: dict[str, Any]) -> bool:
-    """A hit on nothing, or one that quotes what a plain-text document does not say."""
+    """A hit on nothing, or one that quotes what the document does not say."""
     if hit["ref"] not in world.all_documents():
         return True
-    name = name_of(world, hit["ref"])
-    if not hit["excerpt"] or not name.endswith((".md", ".txt")):
-        return False
-    return _flat(hit["excerpt"]) not in _flat(world.body(hit["ref"]).decode())
+    return _flat(hit["excerpt"]) not in _flat(_says(world, hit["ref"]))
+
+
+def _says(world: World, key: str) -> str:
+    """The words of a document; of a rendered one those that it was made from."""
+    source, number = key.split(":")
+    if source == "deck_card":
+        return world.body(key).decode() + "".join(sorted(world.cards[int(number)].labels))
+    node = world.nodes[int(number)]
+    owner = str(node.owner)
+    if not node.name.endswith((".pdf", ".docx")):
+        return world.body(key).decode()
+    [path] = world.path_for(owner, node.id)
+    return (CONTENT / owner / f"{path[1:]}.md").read_text("utf-8").replace(PAGE_BREAK, "\n")
+
+
+def _table(world: World, outcomes: Sequence[Outcome]) -> Table:
+    table = Table("", "user", "question", "expected", "first", "score", box=None)
+    for question, answer in outcomes:
+        first = answer["hits"][0] if answer["hits"] else None
+        table.add_row(
+            "ok" if is_right(world, question, answer) else "[bold red]no[/]",
+            question.user,
+            question.text,
+            question.expected or "-",
+            name_of(world, first["ref"]) if first else "-",
+            f"{first['score']:.3f}" if first else "",
+        )
+    return table
 
 
 def _flat(text: str) -> str:
