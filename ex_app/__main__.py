@@ -27,10 +27,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m ex_app", description="Semantic Search for Nextcloud")
     parser.add_argument("role", nargs="?", default=os.environ.get("APP_ROLE", "all"), choices=("all", *PROCESSES))
     role = parser.parse_args().role
-    logging.basicConfig(level=os.environ.get("LOG_LEVEL", "INFO"), format=f"%(levelname)s {role} %(name)s %(message)s")
-    # httpx writes each URL at INFO, and URLs name people's files; the others tell nothing that an admin needs.
-    for noisy in ("httpx", "httpcore", "mcp", "alembic", "sentence_transformers"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
+    set_up_logging(role)
     try:
         settings = Settings()  # from the environment
     except ValidationError as error:
@@ -40,6 +37,14 @@ def main() -> None:
         _run(role, settings)
     except SemanticSearchError as error:
         sys.exit(f"Semantic Search cannot run: {error}")
+
+
+def set_up_logging(role: str) -> None:
+    """One line an event on stderr; never what people write or ask."""
+    logging.basicConfig(level=os.environ.get("LOG_LEVEL", "INFO"), format=f"%(levelname)s {role} %(name)s %(message)s")
+    # httpx writes each URL at INFO, and URLs name people's files; the others tell nothing that an admin needs.
+    for noisy in ("httpx", "httpcore", "mcp", "alembic", "sentence_transformers"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
 
 
 def _run(role: str, settings: Settings) -> None:

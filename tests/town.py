@@ -26,6 +26,7 @@ import numpy.typing as npt
 import uvicorn
 from fastapi import FastAPI
 from registries import Clock
+from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from demo.appapi import routes_from, signed
@@ -192,6 +193,20 @@ class Town:
         given = {**signed(self.app, user), **proxied, **headers}
         return await self.browser.request(method, path, headers=given, **more)
 
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[str]:
+        """The app on a port of its own, known to Nextcloud; gives the address of Nextcloud's proxy to it."""
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen(128)
+            config = uvicorn.Config(self.doors, log_level="critical", lifespan="off")
+            server = uvicorn.Server(config)
+            serving = asyncio.create_task(server.serve([listener]))
+            self.app.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            yield f"{self.stage.url}/index.php/apps/app_api/proxy/{self.app.id}"
+            server.should_exit = True
+            await serving
+
     # --- what can go wrong
 
     async def restart(self) -> None:
@@ -212,6 +227,13 @@ class Town:
                 engine.publish(self.settings, before)
 
     # --- looking behind the doors
+
+    @property
+    def apps(self) -> dict[str, ExApp]:
+        """What is registered with Nextcloud."""
+        assert isinstance(self.stage.app, Starlette)
+        apps: dict[str, ExApp] = self.stage.app.state.apps
+        return apps
 
     @property
     def registry(self) -> Registry:

@@ -14,6 +14,8 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
+from traceback import extract_tb
 from typing import Protocol
 
 from ex_app.domain import (
@@ -113,9 +115,10 @@ class Worker:
             with suppress(NotAvailable):
                 await self.registry.release([item.token])
             raise
-        except Exception as error:
-            # One document that breaks our code must not stop the others; the type alone, as messages may quote text.
-            log.exception("event=document_failed document=%s", item.key)
+        except Exception as error:  # noqa: BLE001
+            # One document that breaks our code must not stop the others. What and where, but no message: it may quote.
+            where = " ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in extract_tb(error.__traceback__))
+            log.error("event=document_failed document=%s error=%s at=%s", item.key, type(error).__name__, where)  # noqa: TRY400
             await self.registry.retry(item, type(error).__name__)
         finally:
             keeper.cancel()
