@@ -16,8 +16,6 @@ from fastapi.responses import JSONResponse
 
 from ex_app.domain import (
     BadRequest,
-    EmbedderUnavailable,
-    EngineUnavailable,
     NotAvailable,
     Progress,
     SemanticSearchError,
@@ -29,6 +27,7 @@ from ex_app.doors.lifecycle import Part, lifecycle_routes
 from ex_app.doors.mcp import McpDoor
 from ex_app.doors.pages import page_routes
 from ex_app.doors.search import search_routes
+from ex_app.doors.sentences import sentence
 from ex_app.embed import files
 from ex_app.embed.client import Embedder
 from ex_app.embed.sparse import SPARSE_VERSION, SparseEncoder
@@ -221,19 +220,15 @@ def web_app(settings: Settings, *, clock: Clock = time.time) -> FastAPI:
 
 async def _explain(_: Request, error: Exception) -> JSONResponse:
     """Our errors are sentences for people, with the status that a client can act on."""
+    assert isinstance(error, SemanticSearchError)
     match error:
         case BadRequest():
-            return JSONResponse({"error": str(error)}, 400)
+            return JSONResponse({"error": sentence(error)}, 400)
         case Busy():
-            return JSONResponse({"error": str(error)}, 429, {"Retry-After": "1"})
-        case EngineUnavailable():
-            sentence = "The search index is starting or not filled yet. Try again in a moment"
-        case EmbedderUnavailable():
-            sentence = "The language model is starting. Try again in a moment"
+            return JSONResponse({"error": sentence(error)}, 429, {"Retry-After": "1"})
         case _:
-            sentence = str(error)
-    log.warning("event=not_available error=%s", error)
-    return JSONResponse({"error": sentence}, 503, {"Retry-After": "5"})
+            log.warning("event=not_available error=%s", error)
+            return JSONResponse({"error": sentence(error)}, 503, {"Retry-After": "5"})
 
 
 async def run_worker(settings: Settings, stop: asyncio.Event) -> None:

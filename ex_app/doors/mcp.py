@@ -12,14 +12,16 @@ from contextvars import ContextVar
 from typing import Annotated, Literal
 
 from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ex_app.domain import Hit
+from ex_app.domain import Hit, SemanticSearchError
 from ex_app.doors.admission import Admission
+from ex_app.doors.sentences import sentence
 from ex_app.search.service import Caller, Question, Search
 from ex_app.settings import Settings
 
@@ -97,9 +99,13 @@ class McpDoor:
 
     async def _search(self, query: str, limit: int, doc_types: list[DocType] | None) -> McpAnswer:
         caller = self._caller.get()
-        question = Question(query, limit, kinds=frozenset(doc_types or ()))
-        with self._admission.admit(caller):
-            answer = await (await self._open_search()).search(caller, question)
+        try:
+            question = Question(query, limit, kinds=frozenset(doc_types or ()))
+            with self._admission.admit(caller):
+                answer = await (await self._open_search()).search(caller, question)
+        except SemanticSearchError as error:
+            # Of any other exception the model would be told nothing that it could act on.
+            raise ToolError(sentence(error)) from error
         return McpAnswer(results=[self._hit(hit) for hit in answer.hits], degraded=answer.degraded)
 
     def _hit(self, hit: Hit) -> McpHit:
