@@ -321,6 +321,18 @@ async def test_a_board_stays_indexed_for_the_others_when_its_walker_loses_it(tow
 
 
 @pytest.mark.town(max_file_mb=1)
+async def test_one_readers_loss_of_a_board_is_nobody_elses(town: Town) -> None:
+    """Bob asked for a fresh look at a card, and lost the board before it was taken."""
+    board = town.world.add_board("alice", "Bakery")
+    card = f"deck_card:{town.world.add_card(board, 'Mend the oven', description='The dome is cracked.')}"
+    town.world.share_board(board, with_user="bob")
+    await town.settle()
+    await town.registry.enqueue(DocumentKey.parse(card), Lane.REFRESH, "bob")
+    town.world.unshare_board(board, with_user="bob")
+    await town.work()
+    assert (await town.search("alice", "Who repairs the cracked oven dome?")).titles == ["Mend the oven"]
+
+
 async def test_what_gives_no_text_is_found_by_its_name_and_an_admin_can_read_why(town: Town) -> None:
     large = town.write("alice", "/Contracts/Hotel Adler price list.txt", "room rate " * 120_000)
     locked = town.write("alice", "/Contracts/Hotel Krone contract.pdf", pdf("Rates", password="closed"))

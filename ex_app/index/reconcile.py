@@ -39,7 +39,8 @@ SWEPT_AT = "swept_at"
 # An unchanged user costs Nextcloud about 50 ms; sweeping may use 5 % of one core.
 _SECONDS_PER_USER = 1.0
 
-# So many users in a row whose content cannot be walked are not their own misfortune.
+# After so many users in a row whose content cannot be walked Nextcloud is asked whether it is their misfortune or its
+# own: somebody with a broken home must not keep everybody after him from being walked.
 _TROUBLE = 3
 
 
@@ -66,8 +67,8 @@ class Reconciler:
                 # A server in trouble is left alone until the next round.
                 pause = max(pause, getattr(error, "retry_after", None) or 0)
                 log.warning("event=sweep_stopped error=%s", error)
-            except NotPermitted as error:
-                # Nextcloud refuses our signature: asking again for the next user would lock our address out.
+            except (NotPermitted, Missing) as error:
+                # Nextcloud refuses our signature, or AppAPI is off: asking for more would lock our address out.
                 log.error("event=sweep_refused error=%s", error)  # noqa: TRY400
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), pause)
@@ -75,7 +76,7 @@ class Reconciler:
     async def sweep(self, users: Iterable[str], stop: asyncio.Event) -> None:
         """Walk every user who has content, once. Whose content cannot be walked is left out until the next sweep.
 
-        Raises NextcloudUnavailable when the server itself seems to be in trouble.
+        Raises NextcloudUnavailable, NotPermitted or Missing when it is not the user but the server that is in trouble.
         """
         walked: list[str] = []
         failed_in_a_row = 0
@@ -88,10 +89,13 @@ class Reconciler:
                     walked.append(user)
                 failed_in_a_row = 0
             except (NextcloudUnavailable, NotPermitted, Missing) as error:
-                failed_in_a_row += 1
-                if failed_in_a_row == _TROUBLE or getattr(error, "retry_after", None) is not None:
+                if getattr(error, "retry_after", None) is not None:
                     raise
                 log.warning("event=walk_failed user=%s error=%s", user, error)
+                failed_in_a_row += 1
+                if failed_in_a_row == _TROUBLE:
+                    await ocs.user_ids(self.nextcloud.as_user(""))
+                    failed_in_a_row = 0
         await self._find_new_walkers(walked)
 
     async def walk(self, user: str) -> None:

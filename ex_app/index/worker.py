@@ -149,15 +149,20 @@ class Worker:
             await self.vectors.drop(item.key)
             await self.registry.finish(item)
             return
+        for reader in _readers(item, row):
+            with suppress(Missing):
+                await self._read_and_index(item, row, self.nextcloud.as_user(reader))
+                return
+        await self._gone(item)
+
+    async def _read_and_index(self, item: Work, row: DocumentRow | None, session: Session) -> None:
+        """Raises Missing when this reader has no such document."""
         source = self.sources[item.key.source]
-        session = self.nextcloud.as_user(_reader(item, row))
+        known = row.scopes if row else ()
         try:
-            fetched = await source.fetch(session, item.key, row.scopes if row else (), limit=self._limit)
-        except Missing:
-            await self._gone(item)
-            return
+            fetched = await source.fetch(session, item.key, known, limit=self._limit)
         except Unindexable as error:
-            sighting = await source.locate(session, item.key, row.scopes if row else ())
+            sighting = await source.locate(session, item.key, known)
             await self._publish_title(item, Fetched(sighting, b"", settled=True), error)
             return
         await self._index(item, row, fetched, source=source, session=session)
@@ -280,6 +285,12 @@ def _content_hash(fetched: Fetched) -> str:
     return hashlib.sha256(fetched.sighting.title.encode() + b"\0" + fetched.body).hexdigest()
 
 
-def _reader(item: Work, row: DocumentRow | None) -> str:
-    """As whom to read: the owner sees every folder above a file, other readers only those below their share."""
-    return (row and row.owner) or item.reader or (row.reader if row else "")
+def _readers(item: Work, row: DocumentRow | None) -> list[str]:
+    """As whom to read, in this order.
+
+    An owner alone decides: the others see only the folders below their share. Of what nobody owns, one reader's loss is
+    not everybody's, so that both whoever noticed the change and whoever read it last are asked.
+    """
+    if row is not None and row.owner:
+        return [row.owner]
+    return list(dict.fromkeys(reader for reader in (item.reader, row.reader if row else "") if reader))
