@@ -31,7 +31,7 @@ from ex_app.domain import (
 )
 from ex_app.nextcloud import dav
 from ex_app.nextcloud.dav import Node
-from ex_app.nextcloud.session import Session
+from ex_app.nextcloud.session import Reply, Session
 
 NAME = "file"
 
@@ -99,13 +99,14 @@ class FileSource:
         if sighting.size > limit:
             raise Unindexable(Reason.TOO_LARGE, f"{sighting.size} bytes")
         reply = await dav.get(session, sighting.path, limit=limit)
-        etag = sighting.version.partition("/")[0]
-        same = reply.headers.get("ETag", "").strip('"') == etag and len(reply.body) == sighting.size
+        same = _etag(reply) == _etag_in(sighting.version) and len(reply.body) == sighting.size
         return Fetched(sighting, reply.body, settled=same and _is_settled(sighting.mtime, dav.server_time(reply)))
 
     async def reread(self, session: Session, key: DocumentKey, grant: Granted, *, limit: int) -> Content:
-        """One GET at the path where verify just saw it."""
+        """One GET at the path where verify just saw it; what lies there by now may be another file."""
         reply = await dav.get(session, grant.path, limit=limit)
+        if _etag(reply) != _etag_in(grant.version):
+            raise NextcloudUnavailable("the file changed while we looked")
         name = PurePosixPath(grant.path).name
         return Content(reply.body, name, reply.headers.get("Content-Type", "").partition(";")[0])
 
@@ -184,6 +185,15 @@ def _ancestors(path: str, by_path: Mapping[str, Node]) -> tuple[ScopeId, ...] | 
 def _version(node: Node) -> Version:
     """What both a SEARCH and a listing tell. A checksum is the client's word for its bytes: the best there is."""
     return Version(f"{node.etag}/{node.size}/{node.checksum}")
+
+
+def _etag_in(version: Version) -> str:
+    return version.partition("/")[0]
+
+
+def _etag(reply: Reply) -> str:
+    """Web servers that compress write "-gzip" into the ETag; for that Nextcloud sends a copy."""
+    return (reply.headers.get("OC-ETag") or reply.headers.get("ETag", "")).strip('"')
 
 
 def _is_settled(mtime: int, now: float) -> bool:
