@@ -15,7 +15,7 @@ import pytest
 from documents import pdf
 from town import Town
 
-from ex_app.domain import Lane, Parsed, Reason
+from ex_app.domain import DocumentKey, Lane, Parsed, Reason
 from ex_app.store.documents import DocumentRow, Status
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
