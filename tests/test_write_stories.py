@@ -317,10 +317,6 @@ async def test_a_board_stays_indexed_for_the_others_when_its_walker_loses_it(tow
     assert await town.points(f"deck_card:{card}") == []
 
 
-# --- What cannot be read
-
-
-@pytest.mark.town(max_file_mb=1)
 async def test_one_readers_loss_of_a_board_is_nobody_elses(town: Town) -> None:
     """Bob asked for a fresh look at a card, and lost the board before it was taken."""
     board = town.world.add_board("alice", "Bakery")
@@ -333,6 +329,10 @@ async def test_one_readers_loss_of_a_board_is_nobody_elses(town: Town) -> None:
     assert (await town.search("alice", "Who repairs the cracked oven dome?")).titles == ["Mend the oven"]
 
 
+# --- What cannot be read
+
+
+@pytest.mark.town(max_file_mb=1)
 async def test_what_gives_no_text_is_found_by_its_name_and_an_admin_can_read_why(town: Town) -> None:
     large = town.write("alice", "/Contracts/Hotel Adler price list.txt", "room rate " * 120_000)
     locked = town.write("alice", "/Contracts/Hotel Krone contract.pdf", pdf("Rates", password="closed"))
