@@ -37,7 +37,13 @@ def folded_words(text: str) -> set[str]:
     """The words of a text as compared. Every search folds some hundred passages, most of them plain ASCII."""
     if text.isascii():
         return set(_ASCII_WORD.findall(text.lower()))
-    return {word.folded for word in words(text)}
+    found: set[str] = set()
+    for word in _WORD.findall(text):
+        if _UNSPACED_START.match(word):
+            found.update(pair.folded for pair in _pairs(word, 0))
+        else:
+            found.add(fold(word))
+    return found
 
 
 def fold(word: str) -> str:
