@@ -5,11 +5,15 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 from town import Town
 
-from ex_app.domain import NextcloudUnavailable
+from ex_app.domain import Lane, NextcloudUnavailable, NotAvailable
+from ex_app.store.registry import Registry
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -51,3 +55,94 @@ async def test_sweeping_goes_on_after_appapi_was_switched_off_for_a_while(town: 
     await sweeping
     await town.work()
     assert (await town.search("carol", QUESTION)).titles == ["Lodging.md"]
+
+
+async def test_a_file_taken_into_another_home_comes_back_though_its_loss_was_noticed_first(town: Town) -> None:
+    """Alice's home is looked at, and the worker does its work, before anybody looks at Bob's."""
+    key = town.write("alice", "/Team/Lodging.md", HOTELS)
+    town.world.share("alice", "/Team", with_user="bob", permissions=31)
+    town.world.mkdir("bob", "/Mine")
+    await town.settle()
+    town.world.move("bob", "/Team/Lodging.md", "/Mine/Lodging.md")
+    for user in ("alice", "bob"):
+        town.clock.forward(3)
+        await town.indexing.reconciler.walk(user)
+        await town.work()
+    row = await town.row(key)
+    assert row is not None
+    assert (row.owner, row.path) == ("bob", "Mine/Lodging.md")
+    assert (await town.search("bob", QUESTION)).titles == ["Lodging.md"]
+    assert (await town.search("alice", QUESTION)).hits == []
+
+
+async def test_a_file_that_never_settles_is_read_ever_more_rarely(town: Town) -> None:
+    """Somebody between Nextcloud and the app cuts every file short."""
+    town.write("alice", "/Policies/Lodging.md", HOTELS)
+    town.stage.instead = lambda scope: _short if scope["method"] == "GET" and "Lodging" in scope["path"] else None
+    town.clock.forward(3)
+    await town.sweep()
+    assert await read_next(town)
+    town.clock.forward(3)
+    assert await read_next(town), "the second of the last save is over"
+    town.clock.forward(3600)
+    assert await read_next(town)
+    town.clock.forward(300)
+    assert not await read_next(town), "an hour after the last save five minutes are no time"
+
+
+async def read_next(town: Town) -> bool:
+    """Do what is due; False when nothing is."""
+    item = await town.claim()
+    if item is not None:
+        await town.worker.attempt(item)
+    return item is not None
+
+
+async def test_who_lost_the_lease_takes_nothing_away_that_the_next_one_found(town: Town) -> None:
+    """A worker slept through its lease with Nextcloud's "there is no such file" in its hands."""
+    key = town.write("alice", "/Policies/Lodging.md", HOTELS)
+    await town.settle()
+    row = await town.row(key)
+    assert row is not None
+    await town.registry.enqueue(row.key, Lane.CONTENT, "alice")
+    late = await town.claim()
+    assert late is not None
+    town.clock.forward(town.settings.lease_s + 1)
+    await town.work()
+    town.world.delete("alice", "/Policies/Lodging.md")
+    await town.worker.attempt(late)
+    assert len(await town.points(key)) == 1
+
+
+async def test_a_registry_that_is_busy_does_not_end_the_worker(town: Town) -> None:
+    town.write("alice", "/Papers/Lodging.md", HOTELS)
+    town.clock.forward(3)
+    await town.sweep()
+    town.world.fail(lambda request: request.method == "SEARCH", status=503)
+    town.staff(registry=Busy(town.registry))
+    stop = asyncio.Event()
+    working = asyncio.create_task(town.worker.run(stop))
+    async with asyncio.timeout(20):
+        while not town.worker.registry.refused and not working.done():  # type: ignore[attr-defined]
+            await asyncio.sleep(0.01)
+    stop.set()
+    await working
+
+
+class Busy:
+    """A registry that takes work out and nothing back."""
+
+    def __init__(self, real: Registry) -> None:
+        self._real = real
+        self.refused = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    async def release(self, *_: Any, **__: Any) -> None:
+        self.refused += 1
+        raise NotAvailable("the database is busy")
+
+
+async def _short(scope: Scope, receive: Receive, send: Send) -> None:
+    await Response(HOTELS[:40], headers={"Date": "Fri, 15 Jan 2027 08:00:00 GMT"})(scope, receive, send)

@@ -19,8 +19,6 @@ from traceback import extract_tb
 from typing import Protocol
 
 from ex_app.domain import (
-    EmbedderUnavailable,
-    EngineUnavailable,
     Fetched,
     Lane,
     Missing,
@@ -45,8 +43,11 @@ from ex_app.store.vectors import Vectors
 
 log = logging.getLogger(__name__)
 
-# An unsettled version is read again once it is old enough to be told apart; seconds.
+# An unsettled version is read again once it is old enough to be told apart; seconds. One that is still not settled,
+# because its size in Nextcloud is wrong or somebody on the way rewrites answers, is read ever more rarely.
 _RESETTLE_S = 2.5
+_RESETTLE_SHARE = 0.1
+_RESETTLE_MOST_S = 3600.0
 
 # How long work waits when the fault is not its own; seconds.
 _NEXTCLOUD_PAUSE_S = 15.0
@@ -63,6 +64,15 @@ class Extracts(Protocol):
 
     async def extract(self, body: bytes, *, title: str, name: str, mime: str) -> Parsed:
         """Bytes to text and chunks; raises Unindexable."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What a reader was given; fault: why there is no text."""
+
+    session: Session
+    fetched: Fetched
+    fault: Unindexable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +100,11 @@ class Worker:
         """Do one document; returns seconds to wait before the next."""
         try:
             claimed = await self.registry.claim(1, self.settings.lease_s)
+            return await self.attempt(claimed[0]) if claimed else _IDLE_S
         except NotAvailable as error:
-            log.warning("event=claim_failed error=%s", error)
+            # The registry's. A document that was in work comes back when its lease ends.
+            log.warning("event=registry_away error=%s", error)
             return _OWN_PAUSE_S
-        if not claimed:
-            return _IDLE_S
-        return await self.attempt(claimed[0])
 
     async def attempt(self, item: Work) -> float:
         """One try at one claimed document under a kept lease; returns seconds to wait before the next document."""
@@ -104,7 +113,7 @@ class Worker:
             await self.bring_up_to_date(item)
         except NextcloudUnavailable as error:
             return await self._nextcloud_failed(item, error)
-        except (EmbedderUnavailable, EngineUnavailable, NotAvailable) as error:
+        except NotAvailable as error:
             log.warning("event=part_away document=%s error=%s", item.key, error)
             with suppress(NotAvailable):
                 await self.registry.release([item.token], delay=_OWN_PAUSE_S)
@@ -149,23 +158,42 @@ class Worker:
             await self.vectors.drop(item.key)
             await self.registry.finish(item)
             return
-        for reader in _readers(item, row):
-            with suppress(Missing):
-                await self._read_and_index(item, row, self.nextcloud.as_user(reader))
-                return
-        await self._gone(item)
-
-    async def _read_and_index(self, item: Work, row: DocumentRow | None, session: Session) -> None:
-        """Raises Missing when this reader has no such document."""
         source = self.sources[item.key.source]
+        try:
+            read = await self._read(item, row, source)
+        except Missing:
+            await self._gone(item)
+            return
+        if read.fault is None:
+            await self._index(item, row, read.fetched, source=source, session=read.session)
+        else:
+            await self._publish_title(item, read.fetched, read.fault)
+
+    async def _read(self, item: Work, row: DocumentRow | None, source: Source) -> _Read:
+        """As the first who may tell; others count who have it as their own. Raises Missing, NotPermitted.
+
+        So a file that was taken from one home into another is not lost when the old owner's loss is noticed first.
+        """
+        readers = [self.nextcloud.as_user(reader) for reader in _readers(item, row)]
+        if not readers:
+            raise Missing("nobody is known who could read it")
+        try:
+            return await self._read_as(readers[0], item, row, source)
+        except (Missing, NotPermitted):
+            for session in readers[1:]:
+                with suppress(Missing, NotPermitted):
+                    read = await self._read_as(session, item, row, source)
+                    if read.fetched.sighting.owner in ("", session.user):
+                        return read
+            raise
+
+    async def _read_as(self, session: Session, item: Work, row: DocumentRow | None, source: Source) -> _Read:
         known = row.scopes if row else ()
         try:
-            fetched = await source.fetch(session, item.key, known, limit=self._limit)
-        except Unindexable as error:
+            return _Read(session, await source.fetch(session, item.key, known, limit=self._limit))
+        except Unindexable as fault:
             sighting = await source.locate(session, item.key, known)
-            await self._publish_title(item, Fetched(sighting, b"", settled=True), error)
-            return
-        await self._index(item, row, fetched, source=source, session=session)
+            return _Read(session, Fetched(sighting, b"", settled=True), fault)
 
     async def _index(
         self, item: Work, row: DocumentRow | None, fetched: Fetched, *, source: Source, session: Session
@@ -202,14 +230,14 @@ class Worker:
             reason=reason,
         )
         await self._clean(item, published=published)
-        await self._settle(item, settled=settled)
+        await self._settle(item, now, settled=settled)
 
     async def _confirm(self, item: Work, row: DocumentRow, fetched: Fetched) -> None:
         """Nothing was written but its time or place."""
         await self._set_place(fetched.sighting)
         if await self.registry.confirm(item, fetched.sighting, settled=fetched.settled):
             await self.vectors.keep_only(item.key, row.live, below=item.generation)
-        await self._settle(item, settled=fetched.settled)
+        await self._settle(item, fetched.sighting, settled=fetched.settled)
 
     async def _publish_title(self, item: Work, fetched: Fetched, error: Unindexable) -> None:
         points = await make_points(
@@ -235,16 +263,20 @@ class Worker:
             log.info("event=lease_lost document=%s", item.key)
             await self.vectors.drop_generation(item.key, item.generation)
 
-    async def _settle(self, item: Work, *, settled: bool) -> None:
+    async def _settle(self, item: Work, sighting: Sighting, *, settled: bool) -> None:
+        """Look again at what is unsettled; the longer it has been left alone the later, as some never settle."""
         if not settled:
-            later = self.registry.now() + _RESETTLE_S
-            await self.registry.enqueue(item.key, Lane.CONTENT, item.reader, not_before=later)
+            now = self.registry.now()
+            wait = min(_RESETTLE_MOST_S, max(_RESETTLE_S, (now - sighting.mtime) * _RESETTLE_SHARE))
+            await self.registry.enqueue(item.key, Lane.CONTENT, item.reader, not_before=now + wait)
         await self.registry.finish(item)
 
     async def _gone(self, item: Work) -> None:
         """Its owner (or the reader who used to find it) has it no more. A fresh sighting brings it back."""
         await self.registry.hide(item.key, item=item)
-        await self.vectors.drop(item.key)
+        row = await self.registry.document(item.key)
+        if row is None or not row.live:  # else our lease was lost, and whoever took over found it
+            await self.vectors.keep_only(item.key, 0, below=item.generation + 1)
         await self.registry.finish(item)
 
     async def _look_again(self, source: Source, session: Session, before: Sighting) -> Sighting:
@@ -288,9 +320,8 @@ def _content_hash(fetched: Fetched) -> str:
 def _readers(item: Work, row: DocumentRow | None) -> list[str]:
     """As whom to read, in this order.
 
-    An owner alone decides: the others see only the folders below their share. Of what nobody owns, one reader's loss is
-    not everybody's, so that both whoever noticed the change and whoever read it last are asked.
+    The owner first, who sees every folder above. Of what nobody owns, one reader's loss is not everybody's, so that
+    both whoever noticed the change and whoever read it last are asked.
     """
-    if row is not None and row.owner:
-        return [row.owner]
-    return list(dict.fromkeys(reader for reader in (item.reader, row.reader if row else "") if reader))
+    known = (row.owner, item.reader, row.reader) if row else (item.reader,)
+    return list(dict.fromkeys(reader for reader in known if reader))
