@@ -118,6 +118,7 @@ class _Web:
         self._extractor = _extractor(settings)
         self._companion: bytes | None = None
         self._companion_until = 0.0
+        self._meeting: asyncio.Task[None] | None = None
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -158,12 +159,25 @@ class _Web:
         return self._search
 
     async def companion_key(self) -> bytes | None:
-        """The key of the companion inside Nextcloud, asked for again from time to time; None without one."""
+        """The key of the companion inside Nextcloud, asked for again from time to time; None without one.
+
+        A known key is asked for beside the request that it serves: whoever waits for us holds a PHP worker, and there
+        may be no second one to answer us.
+        """
         if self._companion_until < time.monotonic():
             self._companion_until = time.monotonic() + _COMPANION_S
-            met = await handshake(self.house.nextcloud.as_user(""))
-            self._companion = met.key if met and met.fits else None
+            self._meeting = asyncio.create_task(self._meet_companion())
+        if self._companion is None and self._meeting is not None:
+            await asyncio.shield(self._meeting)
         return self._companion
+
+    async def _meet_companion(self) -> None:
+        try:
+            met = await handshake(self.house.nextcloud.as_user(""))
+        except NotAvailable as error:
+            log.warning("event=companion_not_met error=%s", error)
+            return
+        self._companion = met.key if met and met.fits else None
 
     async def database_answers(self) -> None:
         await self.house.registry.epoch()
@@ -254,12 +268,20 @@ async def _index_while_enabled(house: House, extractor: Extractor, stop: asyncio
         running = [tasks.create_task(indexing.worker.run(ended)) for _ in range(_IN_FLIGHT)]
         sweeping = indexing.reconciler.run(ended, interval=house.settings.reconcile_interval_s)
         running.append(tasks.create_task(sweeping))
-        while not stop.is_set() and await house.is_enabled():
+        while not stop.is_set() and await _is_still_enabled(house):
             await _sleep(stop, _POLL_S)
         ended.set()
         _, late = await asyncio.wait(running, timeout=_PARTING_S)
         for task in late:
             task.cancel()
+
+
+async def _is_still_enabled(house: House) -> bool:
+    """A registry that does not answer for a moment says nothing: whoever needs it waits by himself."""
+    try:
+        return await house.is_enabled()
+    except NotAvailable:
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -98,3 +99,16 @@ async def test_a_question_that_does_not_fit_is_told_so_without_quoting_it(town: 
     refused = await ask(town, "alice", body, headers)
     assert refused.status_code == 400
     assert 'sudo": true' not in refused.text
+
+
+async def test_a_known_key_serves_at_once_while_it_is_asked_for_again(
+    town: Town, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The companion's request holds the only PHP worker: nobody is left to answer the app."""
+    monkeypatch.setattr("ex_app.app._COMPANION_S", 0.0)
+    body, proven = companion.question(town.world, "alice", TERM, moment=town.clock())
+    assert (await ask(town, "alice", body, proven)).status_code == 200
+    town.world.fail(lambda request: request.path.endswith("/handshake"), status="timeout")
+    async with asyncio.timeout(10):
+        assert (await ask(town, "alice", body, proven)).status_code == 200
+    town.world.heal()

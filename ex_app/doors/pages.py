@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from fastapi import APIRouter
@@ -26,7 +27,7 @@ def page_routes() -> APIRouter:
     return router
 
 
-def _sender(file: Path, kind: str):  # type: ignore[no-untyped-def]
+def _sender(file: Path, kind: str) -> Callable[[], Awaitable[FileResponse]]:
     async def send() -> FileResponse:
         return FileResponse(file, media_type=kind)
 
