@@ -13,6 +13,8 @@ from starlette.types import ASGIApp, Scope
 from town import Town
 
 from demo.habits import Failure, Request
+from ex_app.domain import NotAvailable
+from ex_app.store.registry import Registry
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -354,3 +356,17 @@ async def test_questions_of_several_people_at_once_are_never_mixed_up(town: Town
 
 def _is_search(request: Request) -> bool:
     return request.method == "SEARCH"
+
+
+async def test_a_registry_that_is_busy_writing_costs_freshness_and_not_the_answer(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    town.write("alice", "/Policies/Lodging.md", HOTELS)
+    await town.settle()
+    town.write("alice", "/Policies/Lodging.md", DEARER)
+
+    async def busy(*_: object) -> None:
+        raise NotAvailable("the database is busy")
+
+    monkeypatch.setattr(Registry, "enqueue_many", busy)
+    assert "175 euros" in (await town.search("alice", QUESTION))["Lodging.md"]["excerpt"]

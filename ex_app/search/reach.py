@@ -59,6 +59,7 @@ class ReachBook:
         self._seconds = seconds
         self._epoch = epoch
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._confirming: set[asyncio.Task[Known]] = set()
 
     async def of(self, user: str) -> Known:
         """The user's reach. An old one comes at once, with `confirm` running beside the search."""
@@ -67,7 +68,9 @@ class ReachBook:
             return await self.fresh(user)
         if entry.until > time.monotonic():
             return entry.known
-        confirm = asyncio.ensure_future(self._confirm(user, entry))
+        confirm = asyncio.create_task(self._confirm(user, entry))
+        self._confirming.add(confirm)
+        confirm.add_done_callback(self._confirmed)
         return Known(entry.known.reach, entry.known.degraded, remembered=True, confirm=confirm)
 
     async def fresh(self, user: str) -> Known:
@@ -93,8 +96,14 @@ class ReachBook:
         until = asyncio.get_running_loop().time() + self._seconds
         if await self._pulse(self._nextcloud.as_user(user), until=until) != entry.pulse:
             return await self.fresh(user)
-        self._entries[user] = _Entry(entry.known, entry.pulse, entry.epoch, time.monotonic() + self._ttl)
+        if self._entries.get(user) is entry:  # else somebody asked anew meanwhile
+            self._entries[user] = _Entry(entry.known, entry.pulse, entry.epoch, time.monotonic() + self._ttl)
         return entry.known
+
+    def _confirmed(self, task: asyncio.Task[Known]) -> None:
+        self._confirming.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever still waits has it; a search that failed meanwhile need not be told
 
     async def _pulse(self, session: Session, *, until: float) -> tuple[str, ...]:
         """One pulse a source; empty where it cannot be told."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -23,6 +23,7 @@ from ex_app.domain import (
     Lane,
     Missing,
     NextcloudUnavailable,
+    NotAvailable,
     Reach,
     Sparse,
 )
@@ -263,7 +264,7 @@ class Search:
         page = ordered[: question.limit]
         stale = {ranked.document: ranked for ranked in page if not _is_current(ranked, outcome.live)}
         if stale:
-            await self._registry.enqueue_many([Due(document, Lane.REFRESH, caller.user) for document in stale])
+            await self._wish_for(stale, caller)
         present = await self._reread(caller, [r for r in stale.values() if self._quotable(r)], sparse, deadline)
         return tuple(
             _quoted(ranked, passage)
@@ -273,13 +274,22 @@ class Search:
             for ranked in page
         )
 
+    async def _wish_for(self, documents: Iterable[DocumentKey], caller: Caller) -> None:
+        """Let the write path read them soon. A registry that is busy writing costs freshness, not the answer."""
+        try:
+            await self._registry.enqueue_many([Due(document, Lane.REFRESH, caller.user) for document in documents])
+        except NotAvailable as error:
+            log.warning("event=refresh_not_queued error=%s", error)
+
     async def _reread(
         self, caller: Caller, stale: Sequence[Ranked], sparse: Sparse, deadline: float
     ) -> Mapping[DocumentKey, Chunk | None]:
         """Passages of the present text of the first few stale documents, as far as there is time."""
+        seconds = deadline - time.monotonic()
+        if seconds <= 0:
+            return {}
         session = self._nextcloud.as_user(caller.user)
         chosen = stale[:MAX_DOCUMENTS]
-        seconds = deadline - time.monotonic()
         passages = await asyncio.gather(
             *(self._refresher.passage(session, r.document, r.grant, sparse, seconds=seconds) for r in chosen)
         )
