@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import sys
+from itertools import chain
 
 from pydantic import ValidationError
 
@@ -18,14 +19,14 @@ from ex_app.processes import end_with_parent, owned
 from ex_app.settings import Settings
 from ex_app.supervisor import supervise
 
-# In the order in which they start; they end in reverse.
-PROCESSES = ("engine", "embed", "worker", "web")
+# Who serves before who uses: they end the other way round.
+TIERS = (("engine", "embed"), ("worker", "web"))
 
 
 def main() -> None:
     """Run the role that the command line (or APP_ROLE) names."""
     parser = argparse.ArgumentParser(prog="python -m ex_app", description="Semantic Search for Nextcloud")
-    parser.add_argument("role", nargs="?", default=os.environ.get("APP_ROLE", "all"), choices=("all", *PROCESSES))
+    parser.add_argument("role", nargs="?", default=os.environ.get("APP_ROLE", "all"), choices=("all", *chain(*TIERS)))
     role = parser.parse_args().role
     set_up_logging(role)
     try:
@@ -67,7 +68,11 @@ def _run(role: str, settings: Settings) -> None:
             _web(settings)
         case _:
             with owned(settings.data_dir):
-                asyncio.run(supervise([name for name in PROCESSES if name != "engine" or not settings.qdrant_url]))
+                asyncio.run(supervise([[role for role in tier if _is_ours(role, settings)] for tier in TIERS]))
+
+
+def _is_ours(role: str, settings: Settings) -> bool:
+    return role != "engine" or not settings.qdrant_url
 
 
 async def _worker(settings: Settings) -> None:

@@ -25,20 +25,28 @@ _HEALTHY_S = 60.0  # a child that lived this long starts afresh with short pause
 _GRACE_S = 8.0
 
 
-async def supervise(roles: Sequence[str]) -> None:
-    """Run `python -m ex_app <role>` for each role until SIGTERM or SIGINT; children end in reverse order."""
+async def supervise(tiers: Sequence[Sequence[str]]) -> None:
+    """Run `python -m ex_app <role>` for each role until SIGTERM or SIGINT.
+
+    tiers: roles that serve come before those that use them; the users end first, so that none is left in the lurch.
+    """
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, asked.set)
-    kept = [(stop := asyncio.Event(), asyncio.create_task(_keep(role, stop))) for role in roles]
-    await asked.wait()
-    deadline = loop.time() + _GRACE_S
-    for stop, keeper in reversed(kept):
-        stop.set()
-        await asyncio.wait([keeper], timeout=max(0.0, deadline - loop.time()))
-        keeper.cancel()
-        await asyncio.wait([keeper])
+    async with asyncio.TaskGroup() as group:
+        kept = []
+        for roles in tiers:
+            stop = asyncio.Event()
+            kept.append((stop, [group.create_task(_keep(role, stop)) for role in roles]))
+        await asked.wait()
+        deadline = loop.time() + _GRACE_S
+        for stop, keepers in reversed(kept):
+            stop.set()
+            _, late = await asyncio.wait(keepers, timeout=max(0.0, deadline - loop.time()))
+            for keeper in late:
+                keeper.cancel()
+            await asyncio.wait(keepers)
     log.info("event=ended")
 
 

@@ -181,7 +181,7 @@ def test_whatever_dies_while_indexing_the_index_comes_out_the_same(house: House)
 
 def test_a_second_instance_on_the_same_storage_is_refused(house: House) -> None:
     with launch(house.demo.data, APP_SECRET="another") as second:
-        said, _ = second.communicate(timeout=20)
+        said, _ = second.communicate(timeout=30)
     assert second.returncode == 1
     assert f"in use by another process (pid {house.supervisor})" in said
     assert "Traceback" not in said
@@ -190,7 +190,7 @@ def test_a_second_instance_on_the_same_storage_is_refused(house: House) -> None:
 
 def test_without_the_secret_it_says_what_is_missing(tmp_path: Path) -> None:
     with launch(tmp_path) as process:
-        said, _ = process.communicate(timeout=20)
+        said, _ = process.communicate(timeout=30)
     assert process.returncode == 1
     assert "APP_SECRET" in said
     assert "Traceback" not in said
@@ -200,10 +200,10 @@ def test_when_the_supervisor_is_killed_nothing_of_it_lives_on(tmp_path: Path) ->
     """Given the product with all its processes, when the supervisor alone gets kill -9, then within seconds all are
     gone, and the storage is free for the next start."""
     with launch(tmp_path, APP_SECRET="secret", APP_PORT="0") as supervisor:
-        family = eventually(lambda: len(roles(supervisor.pid)) == 4 and descendants(supervisor.pid), within_s=20)
+        family = eventually(lambda: len(roles(supervisor.pid)) == 4 and descendants(supervisor.pid), within_s=30)
         supervisor.kill()
         try:
-            supervisor.communicate(timeout=5)  # until the last of them has closed the output
+            supervisor.communicate(timeout=8)  # until the last of them has closed the output
             eventually(lambda: not alive(family), within_s=1)
         finally:
             for survivor in alive(family):
