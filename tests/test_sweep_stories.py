@@ -146,3 +146,34 @@ class Busy:
 
 async def _short(scope: Scope, receive: Receive, send: Send) -> None:
     await Response(HOTELS[:40], headers={"Date": "Fri, 15 Jan 2027 08:00:00 GMT"})(scope, receive, send)
+
+
+async def test_a_deleted_accounts_papers_leave_the_index_and_others_walk_its_boards(town: Town) -> None:
+    papers = town.write("alice", "/Policies/Lodging.md", HOTELS)
+    board = town.world.add_board("carol", "Travel")
+    card = town.world.add_card(board, "Lodging", description="Nothing yet")
+    for member in ("alice", "bob"):
+        town.world.share_board(board, with_user=member)
+    await town.settle()
+    del town.world.people["alice"]
+    town.world.unshare_board(board, with_user="alice")
+    town.world.edit_card(card, description=HOTELS)
+    await town.settle()
+    assert await town.points(papers) == []
+    assert (await town.row(papers)).title == ""  # type: ignore[union-attr]
+    assert "120 euros" in (await town.search("bob", QUESTION))["Lodging"]["excerpt"]
+    town.world.reset_requests()
+    await town.settle()
+    assert town.world.count(user="alice") == 0, "once is enough"
+
+
+async def test_who_is_missing_from_the_list_of_users_and_still_has_a_home_keeps_his_papers(town: Town) -> None:
+    """A directory of users can be away for a moment; that is no deletion."""
+    papers = town.write("alice", "/Policies/Lodging.md", HOTELS)
+    await town.settle()
+    await town.indexing.reconciler.sweep(["bob", "carol"], asyncio.Event())
+    town.world.fail(lambda request: request.user == "alice" and request.kind == "dav", status=503)
+    await town.indexing.reconciler.sweep(["bob", "carol"], asyncio.Event())
+    town.world.heal()
+    assert len(await town.points(papers)) == 1
+    assert (await town.search("alice", QUESTION)).titles == ["Lodging.md"]

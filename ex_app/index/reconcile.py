@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -24,7 +24,7 @@ from ex_app.domain import (
     ScopeId,
     Sighting,
 )
-from ex_app.nextcloud import ocs
+from ex_app.nextcloud import dav, ocs
 from ex_app.nextcloud.session import Nextcloud, Session
 from ex_app.sources import Source
 from ex_app.store.documents import DocumentRow, Status
@@ -73,11 +73,15 @@ class Reconciler:
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), pause)
 
-    async def sweep(self, users: Iterable[str], stop: asyncio.Event) -> None:
+    async def sweep(self, users: Collection[str], stop: asyncio.Event) -> None:
         """Walk every user who has content, once. Whose content cannot be walked is left out until the next sweep.
+
+        users: all that there are; of others who were walked once Nextcloud is asked whether they still exist.
 
         Raises NextcloudUnavailable, NotPermitted or Missing when it is not the user but the server that is in trouble.
         """
+        for user in await self.registry.everybody() - set(users):
+            await self._see_off(user)
         walked: list[str] = []
         failed_in_a_row = 0
         for user in users:
@@ -103,6 +107,24 @@ class Reconciler:
         session = self.nextcloud.as_user(user)
         for source in self.sources.values():
             await self._walk(source, session)
+
+    async def _see_off(self, user: str) -> None:
+        """An account that was deleted: what it owned goes, and others walk what it walked for them."""
+        try:
+            await dav.propfind(self.nextcloud.as_user(user), "", depth=0)
+        except NotPermitted:
+            log.info("event=user_left user=%s", user)
+        except (NextcloudUnavailable, Missing):
+            return  # a directory of users that is away for a moment
+        else:
+            return
+        for row in await self.registry.owned(user):
+            await self.registry.hide(row)
+            await self.vectors.drop(row)
+        for source in self.sources.values():
+            await self.registry.forget_walker(source.name, user)
+            if source.shared_walks:
+                await self.registry.forget_pulses(source.name)
 
     async def _find_new_walkers(self, users: Iterable[str]) -> None:
         """Containers that their walker lost: others may still see them; the documents of those that nobody sees go."""

@@ -317,6 +317,18 @@ class Registry:
         """The containers that others walk."""
         return await self._database.read(lambda connection: walks.taken(connection, source, walker))
 
+    async def everybody(self) -> frozenset[str]:
+        """Whoever was ever walked to the end, and not forgotten since."""
+        return await self._database.read(walks.everybody)
+
+    async def owned(self, owner: str) -> list[DocumentKey]:
+        """The current documents that a user owns."""
+        return await self._database.read(lambda connection: walks.owned(connection, owner))
+
+    async def forget_walker(self, source: str, walker: str) -> None:
+        """As if this user had never walked."""
+        await self._database.write(lambda connection: walks.forget_walker(connection, source, walker))
+
     async def unwalked(self, source: str) -> list[DocumentRow]:
         """The documents of a source whose container nobody walks any more."""
         return await self._database.read(lambda connection: walks.unwalked(connection, source))

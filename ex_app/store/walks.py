@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from ex_app.domain import Container, ScopeId
+from ex_app.domain import Container, DocumentKey, ScopeId
 from ex_app.store import tables
 from ex_app.store.database import insert
 from ex_app.store.documents import DocumentRow, Status, as_document
@@ -72,6 +72,25 @@ async def taken(connection: AsyncConnection, source: str, walker: str) -> frozen
     c = tables.containers.c
     rows = await connection.scalars(select(c.scope).where(c.source == source, c.walker != walker))
     return frozenset(ScopeId(scope) for scope in rows)
+
+
+async def everybody(connection: AsyncConnection) -> frozenset[str]:
+    """Whoever was ever walked to the end, and not forgotten since."""
+    return frozenset(await connection.scalars(select(tables.pulses.c.user).distinct()))
+
+
+async def owned(connection: AsyncConnection, owner: str) -> list[DocumentKey]:
+    """The current documents that a user owns."""
+    c = tables.documents.c
+    rows = await connection.execute(select(c.source, c.id).where(c.owner == owner, c.status == Status.CURRENT))
+    return [DocumentKey(row.source, row.id) for row in rows]
+
+
+async def forget_walker(connection: AsyncConnection, source: str, walker: str) -> None:
+    """As if this user had never walked."""
+    c, p = tables.containers.c, tables.pulses.c
+    await connection.execute(delete(tables.containers).where(c.source == source, c.walker == walker))
+    await connection.execute(delete(tables.pulses).where(p.source == source, p.user == walker))
 
 
 async def unwalked(connection: AsyncConnection, source: str) -> list[DocumentRow]:
