@@ -177,3 +177,18 @@ async def test_who_is_missing_from_the_list_of_users_and_still_has_a_home_keeps_
     town.world.heal()
     assert len(await town.points(papers)) == 1
     assert (await town.search("alice", QUESTION)).titles == ["Lodging.md"]
+
+
+async def test_a_week_after_it_was_last_seen_not_even_the_id_of_what_is_gone_is_remembered(town: Town) -> None:
+    key = town.write("alice", "/Policies/Lodging.md", HOTELS)
+    await town.settle()
+    town.world.delete("alice", "/Policies/Lodging.md")
+    await town.settle()
+    await town.settle()
+    assert await town.row(key) is not None
+    town.clock.forward(8 * 24 * 3600)
+    await town.settle()
+    assert await town.row(key) is None
+    town.write("alice", "/Policies/Lodging.md", HOTELS)
+    await town.settle()
+    assert (await town.search("alice", QUESTION)).titles == ["Lodging.md"]

@@ -39,6 +39,9 @@ SWEPT_AT = "swept_at"
 # An unchanged user costs Nextcloud about 50 ms; sweeping may use 5 % of one core.
 _SECONDS_PER_USER = 1.0
 
+# What is gone at its source is remembered for so long after it was last seen, then not even its id; seconds.
+_REMEMBERED_S = 7 * 24 * 3600.0
+
 # After so many users in a row whose content cannot be walked Nextcloud is asked whether it is their misfortune or its
 # own: somebody with a broken home must not keep everybody after him from being walked.
 _TROUBLE = 3
@@ -101,6 +104,7 @@ class Reconciler:
                     await ocs.user_ids(self.nextcloud.as_user(""))
                     failed_in_a_row = 0
         await self._find_new_walkers(walked)
+        await self.registry.forget_hidden(self.registry.now() - _REMEMBERED_S)
 
     async def walk(self, user: str) -> None:
         """Bring the registry's work up to what the user's tree shows now."""
