@@ -99,6 +99,13 @@ class TestChangesOfOneDocument:
 
         assert len(await registry.claim(1, LEASE_S)) == 1
 
+    async def test_are_not_put_off_for_years_by_a_clock_that_was_wrong(self, registry: Registry, clock: Clock) -> None:
+        clock.forward(3 * 365 * 24 * 3600)
+        await registry.enqueue(file(1), Lane.CONTENT, "alice")
+        clock.forward(-3 * 365 * 24 * 3600)
+
+        assert (await only(registry)).key == file(1)
+
     async def test_that_arrive_while_it_is_in_work_are_done_afterwards(self, registry: Registry) -> None:
         await registry.enqueue(file(1), Lane.ACCESS, "alice")
         first = await only(registry)
