@@ -107,6 +107,17 @@ async def test_a_card_moved_to_a_board_that_bob_does_not_see_is_gone_at_once(tow
     assert not page.degraded, "Nextcloud has said that it is not there"
 
 
+async def test_a_card_that_moved_between_two_boards_of_bobs_is_never_placed_on_the_one_it_left(town: Town) -> None:
+    """Its old board is asked for it, does not have it, and so all boards that are asked about are listed."""
+    left, joined = town.world.add_board("bob", "Travel"), town.world.add_board("bob", "Archive")
+    moving = town.world.add_card(left, "Lodging", description=HOTELS)
+    town.world.add_card(joined, "Overnight stays", description="Hotels: whoever travels books below 150 euros a night.")
+    await town.settle()
+    town.world.move_card(moving, min(stack.id for stack in town.world.stacks_of(joined)))
+    page = await town.search("bob", QUESTION)
+    assert {hit["title"]: hit["place"] for hit in page.hits} == {"Lodging": "Archive", "Overnight stays": "Archive"}
+
+
 async def test_a_file_moved_out_of_a_shared_folder_is_gone_at_once(town: Town) -> None:
     town.write("alice", "/Policies/Lodging.md", HOTELS)
     town.world.mkdir("alice", "/Drafts")

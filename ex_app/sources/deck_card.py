@@ -111,7 +111,7 @@ class DeckCardSource:
         cards, unknown_boards = await _read_cards(session, expected)
         for key, board in expected.items():
             if key in cards:
-                verdicts[key] = _granted(cards[key], boards[_scope(board)].path)
+                verdicts[key] = _granted(cards[key], boards[_scope(cards[key].board)].path)
             elif board in unknown_boards:
                 verdicts[key] = Refused.UNKNOWN
         return verdicts
