@@ -164,11 +164,16 @@ class World(Boards):
         permissions: int = READ,
         download: bool = True,
     ) -> int:
-        """Give a node to a user or a group; returns the share id. download=False: view only. The read bit is forced."""
+        """Give a node to a user or a group; returns the share id. download=False: view only. The read bit is forced.
+
+        The Notes app makes a recipient's notes folder at any share with him, and puts notes into it.
+        """
         with self.lock:
             node = self.resolve(owner, path).node
             if with_user:
-                self.person(with_user)
+                notes = self.mkdir(with_user, self.person(with_user).notes_path)
+                if not node.is_folder and normal(path).startswith(normal(self.person(owner).notes_path)):
+                    self._targets.setdefault((with_user, node.id), self._free_path(with_user, notes, node))
             kept = (permissions or READ) | READ if node.is_folder else (permissions | READ) & ~(4 | 8)
             share_id = next(self._share_ids)
             self.shares[share_id] = Share(
@@ -214,16 +219,21 @@ class World(Boards):
         return Mount(node, self._target(uid, node), permissions, download, tuple(shares))
 
     def _target(self, uid: str, node: Node) -> str:
-        """Where a user has a received node: "/Name", " (2)" on a clash, or where he moved it if that folder exists."""
+        """Where a user has a received node: "/Name", or where it was put or moved if that folder exists."""
         known = self._targets.get((uid, node.id))
         if known and self._in_home(uid, split(known)[0]):
             return known
+        free = self._free_path(uid, "/", node)
+        return free if known else self._targets.setdefault((uid, node.id), free)
+
+    def _free_path(self, uid: str, folder: str, node: Node) -> str:
+        """The node's name in a folder, " (2)" on a clash."""
         taken = {path for (who, _), path in self._targets.items() if who == uid}
         stem, dot, end = (node.name, "", "") if node.is_folder else node.name.rpartition(".")
         stem, end = (stem, dot + end) if stem else (node.name, "")
         names = itertools.chain([node.name], (f"{stem} ({n}){end}" for n in itertools.count(2)))
-        free = next(name for name in names if f"/{name}" not in taken and not self._in_home(uid, f"/{name}"))
-        return self._targets.setdefault((uid, node.id), f"/{free}") if not known else f"/{free}"
+        paths = (join(folder, name) for name in names)
+        return next(path for path in paths if path not in taken and not self._in_home(uid, path))
 
     def _in_home(self, uid: str, path: str) -> Node | None:
         return descend(self.people[uid].home, normal(path))

@@ -267,7 +267,7 @@ def test_search_takes_a_hundred_ids_and_breaks_on_more(nc: Nextcloud) -> None:
 def test_search_lists_folders_or_everything_in_one_call(nc: Nextcloud) -> None:
     fileid = nc.world.write("alice", "/Ä & b/c.md", b"x")
     folder = nc.world.resolve("alice", "/Ä & b").node.id
-    nc.world.share("alice", "/Ä & b", with_user="bob")
+    nc.world.share("alice", "/Ä & b", with_group="staff")
     found = nc.search("bob", "<d:is-collection/>", "<oc:fileid/><nc:is-mount-root/><oc:permissions/>")
     assert ids(found) == [folder]
     assert hrefs(found) == ["/remote.php/dav/files/bob/%c3%84%20%26%20b/"]

@@ -123,14 +123,14 @@ class FileSource:
         return {key: _verdict(by_id.get(key.id, []), notes_path) for key in suspects}
 
     async def reach(self, session: Session) -> Reach:
-        """Home, every mounted folder, and single files received at the top level."""
-        top, folders, _ = await asyncio.gather(
-            dav.propfind(session, "", depth=1), dav.search_folders(session), self._notes_path(session)
+        """Home, every mounted folder, and single files received where Nextcloud puts them: at the top or as a note."""
+        top, folders, notes = await asyncio.gather(
+            dav.propfind(session, "", depth=1), dav.search_folders(session), self._notes(session)
         )
         home = frozenset(_scope(node) for node in top if not node.path)
-        mounts = frozenset(_scope(node) for node in (*top, *folders) if node.is_folder and node.is_mount_root)
-        files = frozenset(DocumentKey(NAME, node.fileid) for node in top if not node.is_folder and node.is_mount_root)
-        return Reach(home | mounts, files)
+        mounts = [node for node in (*top, *folders, *notes) if node.is_mount_root]
+        scopes = frozenset(_scope(node) for node in mounts if node.is_folder)
+        return Reach(home | scopes, frozenset(DocumentKey(NAME, node.fileid) for node in mounts if not node.is_folder))
 
     async def _scopes(self, session: Session, node: Node, folders: dict[str, Node]) -> tuple[ScopeId, ...]:
         paths = [str(parent) for parent in PurePosixPath(node.path).parents if str(parent) != "."]
@@ -153,6 +153,16 @@ class FileSource:
         home = _scope(nodes[0])
         self._homes[session.user] = (time.monotonic() + _ACCOUNT_TTL_S, home)
         return home
+
+    async def _notes(self, session: Session) -> list[Node]:
+        """What lies directly in the viewer's Notes folder, where notes that others share with him appear."""
+        path = await self._notes_path(session)
+        if not path:
+            return []
+        try:
+            return await dav.propfind(session, path, depth=1)
+        except (Missing, NotPermitted):  # it is not there, or a rule forbids reading it
+            return []
 
     async def _notes_path(self, session: Session) -> str:
         """The viewer's Notes folder; empty without the Notes app. This route creates nothing in the account."""

@@ -59,6 +59,34 @@ def test_what_was_taken_back_moved_out_or_deleted_is_gone_from_the_next_search(h
     assert _paths(hand, CAROL, kept) == [f"{folder}/kept.md"]
 
 
+def test_a_shared_note_appears_among_the_recipients_notes(hand: Hand) -> None:
+    """Given a note and a file beside the notes, when both are shared, then only the note is put into a folder."""
+    writer, reader = hand.user("writer"), hand.user("reader")
+    hand.log_in(writer)
+    hand.log_in(reader)
+    hand.set_notes_folder(reader, "Mes notes")
+    hand.mkdir(writer, "Notes")
+    hand.mkdir(writer, "Notes/Kitchen")
+    note, file = hand.write(writer, "Notes/Kitchen/cake.md", "x"), hand.write(writer, "cake.md", "x")
+    hand.share(writer, "Notes/Kitchen/cake.md", with_user=reader)
+    hand.share(writer, "cake.md", with_user=reader)
+    assert _paths(hand, reader, note) == ["Mes notes/cake.md"]
+    assert _paths(hand, reader, file) == ["cake.md"]
+    hand.share(writer, "Notes/Kitchen/cake.md", with_group=hand.group(BOB))
+    assert _paths(hand, BOB, note) == ["cake.md"]
+
+
+def test_any_share_with_a_person_makes_his_notes_folder(hand: Hand) -> None:
+    """Nextcloud's own doing: a folder that appears by itself is not ours."""
+    folder, reader = hand.folder(ALICE), hand.user("reader")
+    hand.log_in(reader)
+    assert len(rows(propfind(hand, reader, "", "oc:fileid", depth=1))) == 1
+    hand.share(ALICE, folder, with_user=reader)
+    shown = hrefs(propfind(hand, reader, "", "oc:fileid", depth=1))
+    home = f"{_FILES}/{quote(reader, safe='')}/"
+    assert [unquote(href) for href in shown] == [unquote(home) + name for name in ("", "Notes/", f"{folder}/")]
+
+
 def test_a_recipient_may_put_a_received_folder_elsewhere(hand: Hand) -> None:
     folder, mine = hand.folder(ALICE), hand.folder(BOB)
     fileid = hand.write(ALICE, f"{folder}/a.md", "x")

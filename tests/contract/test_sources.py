@@ -236,6 +236,20 @@ async def test_within_reach_are_the_home_received_folders_and_received_files(han
     assert f"f:{top}" not in (await source.reach(nextcloud.as_user(BOB))).scopes
 
 
+async def test_a_note_that_somebody_shared_is_within_reach(hand: Hand, nextcloud: Nextcloud) -> None:
+    writer, reader, source = hand.user("writer"), hand.user("reader"), FileSource()
+    hand.log_in(writer)
+    hand.log_in(reader)
+    hand.mkdir(writer, "Notes")
+    note = hand.write(writer, "Notes/cake.md", "x")
+    assert _file(note) not in (await source.reach(nextcloud.as_user(reader))).documents
+    share = hand.share(writer, "Notes/cake.md", with_user=reader)
+    assert _file(note) in (await source.reach(nextcloud.as_user(reader))).documents
+    assert (await _place(source, nextcloud.as_user(reader), note)).kind == "note"
+    hand.unshare(writer, share)
+    assert _file(note) not in (await source.reach(nextcloud.as_user(reader))).documents
+
+
 # --- cards
 
 
