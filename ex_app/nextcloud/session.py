@@ -21,6 +21,9 @@ from ex_app.settings import Settings
 ANSWER_LIMIT = 64 * 1024 * 1024  # bytes of an XML or JSON answer; larger is hostile or a bug
 _BUSY = frozenset({423, 429, 503})
 
+# Seconds of rest that a server may ask for: whoever stands between us and it must not send us to sleep for good.
+_LONGEST_REST_S = 900.0
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -127,6 +130,9 @@ def _raise_for(method: str, response: httpx.Response) -> None:
     raise NextcloudUnavailable(message, retry_after=_retry_after(response) if status in _BUSY else None)
 
 
-def _retry_after(response: httpx.Response) -> float:
+def _retry_after(response: httpx.Response) -> float | None:
+    """The rest that the server asked for; None for none, as one lost or locked file answers 503 or 423 too."""
     value = response.headers.get("Retry-After", "")
-    return float(value) if value.isdigit() else 30.0
+    if value.isascii() and value.isdigit():
+        return min(float(value), _LONGEST_REST_S)
+    return 30.0 if response.status_code == 429 else None
