@@ -26,6 +26,9 @@ from ex_app.nextcloud.session import Reply, Session
 # Nextcloud counts every operator of a SEARCH; the 101st is a 500.
 MAX_IDS = 100
 
+# Characters that XML 1.0 cannot hold, not even written as a reference.
+_NO_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
 _XML = {"Content-Type": "text/xml; charset=utf-8"}
 _NAMESPACES = {
     "d": "DAV:",
@@ -85,12 +88,21 @@ class Entry:
 def multistatus(body: bytes) -> list[Entry]:
     """Parse a WebDAV multistatus (RFC 4918) without DTDs and entities; raises NextcloudUnavailable for all else."""
     try:
-        root = fromstring(body, forbid_dtd=True)
+        root = _parsed(body)
     except (ParseError, DefusedXmlException, ValueError) as error:
         raise NextcloudUnavailable("Nextcloud's answer is not the XML we expect") from error
     if root.tag != "{DAV:}multistatus":
         raise NextcloudUnavailable("Nextcloud's answer is not a multistatus")
     return [_entry(response) for response in root.findall("d:response", _NAMESPACES)]
+
+
+def _parsed(body: bytes) -> Element:
+    """PHP writes whatever people typed; a control character in one tag or card must not silence all others."""
+    try:
+        root: Element = fromstring(body, forbid_dtd=True)
+    except ParseError:
+        root = fromstring(_NO_XML.sub("\ufffd", body.decode("utf-8", "replace")), forbid_dtd=True)
+    return root
 
 
 def _entry(response: Element) -> Entry:
@@ -225,12 +237,12 @@ def _nodes(session: Session, reply: Reply) -> list[Node]:
 def _node(entry: Entry, prefix: re.Pattern[str]) -> Node | None:
     """None for an href outside the user's files or without a file id: nothing to decide about."""
     match = prefix.match(entry.href)
-    fileid = entry.text("oc:fileid")
-    if match is None or not fileid.isdigit():
+    fileid = _number(entry.text("oc:fileid"))
+    if match is None or not fileid:
         return None
     return Node(
         path=entry.href[match.end() :].rstrip("/"),
-        fileid=int(fileid),
+        fileid=fileid,
         etag=entry.text("d:getetag").strip('"'),
         size=_number(entry.text("oc:size")),
         mtime=http_time(entry.text("d:getlastmodified")),
@@ -250,7 +262,8 @@ def _node(entry: Entry, prefix: re.Pattern[str]) -> Node | None:
 
 
 def _number(text: str) -> int:
-    return int(text) if text.isdigit() else 0
+    """0 for what is no number, or more than a database holds."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else 0
 
 
 def _downloadable(attributes: str) -> bool:

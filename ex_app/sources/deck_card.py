@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -39,10 +40,12 @@ from ex_app.nextcloud import dav
 from ex_app.nextcloud.dav import Entry
 from ex_app.nextcloud.session import Session
 
+log = logging.getLogger(__name__)
+
 NAME = "deck_card"
 
-_BOARD = re.compile(r"/calendars/[^/]+/app-generated--deck--board-(\d+)/$")
-_CARD = re.compile(r"/app-generated--deck--board-(\d+)/card-(\d+)\.ics$")
+_BOARD = re.compile(r"/calendars/[^/]+/app-generated--deck--board-(\d{1,18})/$", re.ASCII)
+_CARD = re.compile(r"/app-generated--deck--board-(\d{1,18})/card-(\d{1,18})\.ics$", re.ASCII)
 
 # Several edits within a second leave a board with one time of last change.
 _UNSETTLED_S = 2
@@ -205,12 +208,14 @@ def _card(entry: Entry) -> _Card | None:
         return None
     try:
         todo = Calendar.from_ical(data).walk("VTODO")[0]
-    except (ValueError, IndexError) as error:
-        raise NextcloudUnavailable("Nextcloud's card is not the calendar object we expect") from error
+        due = todo.decoded("DUE").isoformat() if "DUE" in todo else ""
+    except (ValueError, IndexError, AttributeError) as error:
+        # The library raises all of these for nonsense. One such card must not silence the others of its boards.
+        log.warning("event=odd_card card=%s error=%s", match[2], type(error).__name__)
+        return None
     title = str(todo.get("SUMMARY", ""))
     description = str(todo.get("DESCRIPTION", ""))
     labels = _labels(todo.get("CATEGORIES"))
-    due = todo.decoded("DUE").isoformat() if "DUE" in todo else ""
     digest = hashlib.sha256(repr((title, description, labels, due)).encode()).hexdigest()
     parts = (title, description, ", ".join(labels))
     return _Card(
