@@ -5,11 +5,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from ex_app.domain import Chunk, DocumentKey, Granted, NotAvailable, Parsed, SemanticSearchError, Sparse, Version
+from ex_app.domain import Chunk, Content, DocumentKey, Granted, Parsed, SemanticSearchError, Sparse
 from ex_app.nextcloud.session import Session
 from ex_app.sources import Source
 
@@ -39,15 +39,15 @@ class EncodesBoth(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Refresher:
-    """Reads present text. Readers who ask for the same version of the same document at the same time share one reading.
+    """Reads present text. Everybody reads for himself, under his own rights and at his own moment.
 
-    Sharing is safe: each of them was granted that very version a moment ago.
+    Those who got the same bytes at the same time share the parsing alone.
     """
 
     sources: Mapping[str, Source]
     extractor: Extracts
     encoder: EncodesBoth
-    flights: dict[tuple[DocumentKey, Version], asyncio.Task[Parsed]]
+    parsing: dict[Hashable, asyncio.Task[Parsed]]
 
     async def passage(
         self, session: Session, document: DocumentKey, grant: Granted, question: Sparse, *, seconds: float
@@ -55,30 +55,30 @@ class Refresher:
         """The passage of the present text that answers best; None when it cannot be had in time."""
         try:
             async with asyncio.timeout(seconds):
-                parsed = await asyncio.shield(self._flight(session, document, grant))
+                content = await self.sources[document.source].reread(session, document, grant, limit=MAX_BYTES)
+                if not content.body:
+                    return None
+                # Shielded: who runs out of time must not kill the parser under the others.
+                parsed = await asyncio.shield(self._parse(content, grant.place.title))
         except (TimeoutError, SemanticSearchError):
             return None
         return max(parsed.chunks, key=lambda chunk: self._overlap(chunk, question), default=None)
 
-    def _flight(self, session: Session, document: DocumentKey, grant: Granted) -> asyncio.Task[Parsed]:
-        key = (document, grant.version)
-        flight = self.flights.get(key)
-        if flight is None:
-            flight = asyncio.create_task(self._read(session, document, grant))
-            self.flights[key] = flight
-            flight.add_done_callback(lambda done: self._landed(key, done))
-        return flight
+    def _parse(self, content: Content, title: str) -> asyncio.Task[Parsed]:
+        key = (content, title)
+        task = self.parsing.get(key)
+        if task is None:
+            task = asyncio.create_task(
+                self.extractor.extract(content.body, title=title, name=content.name, mime=content.mime)
+            )
+            self.parsing[key] = task
+            task.add_done_callback(lambda done: self._parsed(key, done))
+        return task
 
-    def _landed(self, key: tuple[DocumentKey, Version], flight: asyncio.Task[Parsed]) -> None:
-        self.flights.pop(key, None)
-        if not flight.cancelled():
-            flight.exception()  # whoever still waits has it; nobody else needs to be told
-
-    async def _read(self, session: Session, document: DocumentKey, grant: Granted) -> Parsed:
-        content = await self.sources[document.source].reread(session, document, grant, limit=MAX_BYTES)
-        if not content.body:
-            raise NotAvailable("nothing to quote")
-        return await self.extractor.extract(content.body, title=grant.place.title, name=content.name, mime=content.mime)
+    def _parsed(self, key: Hashable, task: asyncio.Task[Parsed]) -> None:
+        self.parsing.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # whoever still waits has it; nobody else needs to be told
 
     def _overlap(self, chunk: Chunk, question: Sparse) -> float:
         weights = dict(zip(question.indices, question.values, strict=True))
