@@ -43,6 +43,7 @@ from ex_app.store.vectors import Vectors
 log = logging.getLogger(__name__)
 
 MAX_LIMIT = 100
+MAX_TIME = 10**12  # seconds since 1970; beyond it engines and databases lose count
 MAX_QUERY = 10_000  # characters; the model reads the first few hundred words anyway
 
 # Passages per leg and documents verified per round: one Nextcloud request for files and notes.
@@ -96,6 +97,9 @@ class Question:
             raise BadRequest(f"The question is too long: at most {MAX_QUERY} characters")
         if not 1 <= self.limit <= MAX_LIMIT:
             raise BadRequest(f"limit must be between 1 and {MAX_LIMIT}")
+        times = (self.filters.modified_after or 0, self.filters.modified_before or 0)
+        if any(abs(time) > MAX_TIME for time in times):
+            raise BadRequest("since and until are seconds since 1970")
 
 
 @dataclass(frozen=True, slots=True)
