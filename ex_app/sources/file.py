@@ -100,6 +100,9 @@ class FileSource:
             raise Unindexable(Reason.TOO_LARGE, f"{sighting.size} bytes")
         reply = await dav.get(session, sighting.path, limit=limit)
         same = _etag(reply) == _etag_in(sighting.version) and len(reply.body) == sighting.size
+        if not same and (await self.locate(session, key, known)).path != sighting.path:
+            # Another file may have taken its place before we read.
+            raise NextcloudUnavailable("the file moved while we looked")
         return Fetched(sighting, reply.body, settled=same and _is_settled(sighting.mtime, dav.server_time(reply)))
 
     async def reread(self, session: Session, key: DocumentKey, grant: Granted, *, limit: int) -> Content:
