@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -174,7 +174,8 @@ class Worker:
 
         So a file that was taken from one home into another is not lost when the old owner's loss is noticed first.
         """
-        readers = [self.nextcloud.as_user(reader) for reader in _readers(item, row)]
+        walkers = await self.registry.walkers(source.name, row.parent) if row and not row.owner else []
+        readers = [self.nextcloud.as_user(reader) for reader in _readers(item, row, walkers)]
         if not readers:
             raise Missing("nobody is known who could read it")
         try:
@@ -317,11 +318,11 @@ def _content_hash(fetched: Fetched) -> str:
     return hashlib.sha256(fetched.sighting.title.encode() + b"\0" + fetched.body).hexdigest()
 
 
-def _readers(item: Work, row: DocumentRow | None) -> list[str]:
+def _readers(item: Work, row: DocumentRow | None, walkers: Iterable[str]) -> list[str]:
     """As whom to read, in this order.
 
     The owner first, who sees every folder above. Of what nobody owns, one reader's loss is not everybody's, so that
-    both whoever noticed the change and whoever read it last are asked.
+    whoever noticed the change, whoever read it last and whoever walks its container are asked.
     """
-    known = (row.owner, item.reader, row.reader) if row else (item.reader,)
+    known = (row.owner, item.reader, row.reader, *walkers) if row else (item.reader,)
     return list(dict.fromkeys(reader for reader in known if reader))

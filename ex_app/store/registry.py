@@ -317,6 +317,10 @@ class Registry:
         """The containers that others walk."""
         return await self._database.read(lambda connection: walks.taken(connection, source, walker))
 
+    async def walkers(self, source: str, scope: ScopeId) -> list[str]:
+        """Who walks a container."""
+        return await self._database.read(lambda connection: walks.walkers(connection, source, scope))
+
     async def everybody(self) -> frozenset[str]:
         """Whoever was ever walked to the end, and not forgotten since."""
         return await self._database.read(walks.everybody)

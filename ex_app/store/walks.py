@@ -74,6 +74,12 @@ async def taken(connection: AsyncConnection, source: str, walker: str) -> frozen
     return frozenset(ScopeId(scope) for scope in rows)
 
 
+async def walkers(connection: AsyncConnection, source: str, scope: ScopeId) -> list[str]:
+    """Who walks a container."""
+    c = tables.containers.c
+    return list(await connection.scalars(select(c.walker).where(c.source == source, c.scope == scope)))
+
+
 async def everybody(connection: AsyncConnection) -> frozenset[str]:
     """Whoever was ever walked to the end, and not forgotten since."""
     return frozenset(await connection.scalars(select(tables.pulses.c.user).distinct()))
