@@ -115,6 +115,7 @@ class _Web:
         self._clock = clock
         self._house: House | None = None
         self._search: Search | None = None
+        self._building = asyncio.Lock()
         self._extractor = _extractor(settings)
         self._companion: bytes | None = None
         self._companion_until = 0.0
@@ -142,21 +143,25 @@ class _Web:
         house = self.house
         if not await house.is_enabled():
             raise NotAvailable("Semantic Search is switched off")
-        if self._search is None:
-            model = await house.embedder.info()
-            encoder = SparseEncoder()
-            self._search = Search(
-                self._settings,
-                nextcloud=house.nextcloud,
-                sources=house.sources,
-                embedder=house.embedder,
-                encoder=encoder,
-                vectors=await house.vectors(),
-                registry=house.registry,
-                refresher=Refresher(house.sources, self._extractor, encoder, {}),
-                scale=Scale.of(unrelated=model.unrelated, related=model.related),
-            )
+        async with self._building:
+            if self._search is None:
+                self._search = await self._build_search(house)
         return self._search
+
+    async def _build_search(self, house: House) -> Search:
+        model = await house.embedder.info()
+        encoder = SparseEncoder()
+        return Search(
+            self._settings,
+            nextcloud=house.nextcloud,
+            sources=house.sources,
+            embedder=house.embedder,
+            encoder=encoder,
+            vectors=await house.vectors(),
+            registry=house.registry,
+            refresher=Refresher(house.sources, self._extractor, encoder, {}),
+            scale=Scale.of(unrelated=model.unrelated, related=model.related),
+        )
 
     async def companion_key(self) -> bytes | None:
         """The key of the companion inside Nextcloud, asked for again from time to time; None without one.

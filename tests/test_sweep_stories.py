@@ -192,3 +192,36 @@ async def test_a_week_after_it_was_last_seen_not_even_the_id_of_what_is_gone_is_
     town.write("alice", "/Policies/Lodging.md", HOTELS)
     await town.settle()
     assert (await town.search("alice", QUESTION)).titles == ["Lodging.md"]
+
+
+async def test_a_disabled_members_boards_are_walked_by_the_others(town: Town) -> None:
+    board = town.world.add_board("alice", "Bakery")
+    card = town.world.add_card(board, "Mend the oven", description="The dome is cracked.")
+    town.world.share_board(board, with_user="bob")
+    await town.settle()
+    town.world.disable("alice")
+    town.clock.forward(3)
+    town.world.edit_card(card, title="Mend the roof", description="Slates are missing above the flour store.")
+    await town.settle()
+    await town.settle()
+    hit = (await town.search("bob", "Who repairs the slates above the flour store?"))["Mend the roof"]
+    assert "Slates are missing" in hit["excerpt"]
+    row = await town.row(f"deck_card:{card}")
+    assert row is not None
+    assert row.title == "Mend the roof"
+
+
+async def test_a_home_that_breaks_our_code_stops_nobody_elses_walk(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = town.indexing.reconciler.sources["file"]
+    listing = files.listing
+
+    async def broken_for_alice(session: Any, container: Any) -> Any:
+        if session.user == "alice":
+            raise ValueError("nobody thought of this")
+        return await listing(session, container)
+
+    monkeypatch.setattr(files, "listing", broken_for_alice)
+    town.write("alice", "/Papers/Lodging.md", HOTELS)
+    town.write("carol", "/Papers/Lodging.md", HOTELS)
+    await town.settle()
+    assert (await town.search("carol", QUESTION)).titles == ["Lodging.md"]

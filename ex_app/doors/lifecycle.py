@@ -84,11 +84,15 @@ async def initialise(settings: Settings, parts: Sequence[Part]) -> None:
             await _wait_for(part)
             await nextcloud.set_init_status(part.progress)
         await nextcloud.set_init_status(100)
-    except NotAvailable as error:
+    except SemanticSearchError as error:
         log.error("event=init_failed error=%s", error)  # noqa: TRY400 - the message says it all
         await nextcloud.set_init_status(0, error=str(error))
     except NextcloudException as error:
         log.error("event=init_status_failed status=%s", error.status_code)  # noqa: TRY400 - Nextcloud cannot be told
+    except Exception as error:
+        # Else AppAPI would wait an hour for a start that has failed.
+        log.exception("event=init_broke error=%s", type(error).__name__)
+        await nextcloud.set_init_status(0, error="Semantic Search could not start. The app's log says why")
 
 
 async def _wait_for(part: Part) -> None:

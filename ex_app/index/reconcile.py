@@ -94,6 +94,8 @@ class Reconciler:
                 if await ocs.has_content(self.nextcloud.as_user(user)):
                     await self.walk(user)
                     walked.append(user)
+                else:
+                    await self._leave_boards_to_others(user)
                 failed_in_a_row = 0
             except (NextcloudUnavailable, NotPermitted, Missing) as error:
                 if getattr(error, "retry_after", None) is not None:
@@ -103,6 +105,11 @@ class Reconciler:
                 if failed_in_a_row == _TROUBLE:
                     await ocs.user_ids(self.nextcloud.as_user(""))
                     failed_in_a_row = 0
+            except NotAvailable:
+                raise
+            except Exception as error:  # noqa: BLE001
+                # One home that breaks our code must not stop the others; the type alone, as messages may quote.
+                log.error("event=walk_broke user=%s error=%s", user, type(error).__name__)  # noqa: TRY400
         await self._find_new_walkers(walked)
         await self.registry.forget_hidden(self.registry.now() - _REMEMBERED_S)
 
@@ -130,7 +137,14 @@ class Reconciler:
             if source.shared_walks:
                 await self.registry.forget_pulses(source.name)
 
-    async def _find_new_walkers(self, users: Iterable[str]) -> None:
+    async def _leave_boards_to_others(self, user: str) -> None:
+        """Who is disabled sees no change of what he walked for all members: somebody else does it from now on."""
+        for source in self.sources.values():
+            if source.shared_walks and await self.registry.containers(source.name, user):
+                await self.registry.forget_walker(source.name, user)
+                await self.registry.forget_pulses(source.name)
+
+    async def _find_new_walkers(self, users: Collection[str]) -> None:
         """Containers that their walker lost: others may still see them; the documents of those that nobody sees go."""
         for source in self.sources.values():
             if not source.shared_walks or not await self.registry.unwalked(source.name):
@@ -138,7 +152,9 @@ class Reconciler:
             for user in users:
                 await self._walk(source, self.nextcloud.as_user(user))
             rows = await self.registry.unwalked(source.name)
-            await self.registry.enqueue_many([Due(row.key, Lane.CONTENT, row.reader) for row in rows])
+            # Only readers who were walked just now: the others cannot say whether anything is gone.
+            asked = [row for row in rows if row.reader in users]
+            await self.registry.enqueue_many([Due(row.key, Lane.CONTENT, row.reader) for row in asked])
 
     async def _walk(self, source: Source, session: Session) -> None:
         pulse = await source.pulse(session)
@@ -174,6 +190,7 @@ class Reconciler:
             await self.registry.rescope(source.name, [container])
             for row in await self.registry.by_parent(source.name, [scope]):
                 await self._set_place(row)
+            await self.registry.bump_epoch()  # it may lie within another share now
             # Remembered only now, so that a crash above does it again.
             await self.registry.save_containers(source.name, session.user, [_moved(before, container)])
         vanished = known.keys() - shown.keys()
