@@ -179,7 +179,7 @@ class Worker:
         if not readers:
             raise Missing("nobody is known who could read it")
         try:
-            return await self._read_as(readers[0], item, row, source)
+            return await self._as_owner(await self._read_as(readers[0], item, row, source), item, row, source)
         except (Missing, NotPermitted):
             for session in readers[1:]:
                 with suppress(Missing, NotPermitted):
@@ -187,6 +187,15 @@ class Worker:
                     if read.fetched.sighting.owner in ("", session.user):
                         return read
             raise
+
+    async def _as_owner(self, read: _Read, item: Work, row: DocumentRow | None, source: Source) -> _Read:
+        """A former owner may have it as a share still, but sees none of the folders above: then the owner reads it."""
+        owner = read.fetched.sighting.owner
+        if owner in ("", read.session.user):
+            return read
+        with suppress(Missing, NotPermitted):
+            return await self._read_as(self.nextcloud.as_user(owner), item, row, source)
+        return read
 
     async def _read_as(self, session: Session, item: Work, row: DocumentRow | None, source: Source) -> _Read:
         known = row.scopes if row else ()
@@ -220,7 +229,8 @@ class Worker:
         now = await self._look_again(source, session, fetched.sighting)
         if now.scopes != fetched.sighting.scopes or now.path != fetched.sighting.path:
             await self._set_place(now)
-        settled = fetched.settled and now.version == fetched.sighting.version
+        still = (now.version, now.owner) == (fetched.sighting.version, fetched.sighting.owner)
+        settled = fetched.settled and still
         published = await self.registry.publish(
             item,
             replace(now, version=fetched.sighting.version),
