@@ -159,7 +159,7 @@ class _Web:
             encoder=encoder,
             vectors=await house.vectors(),
             registry=house.registry,
-            refresher=Refresher(house.sources, self._extractor, encoder, {}),
+            refresher=Refresher(house.sources, self._extractor, encoder, house.embedder, {}),
             scale=Scale.of(unrelated=model.unrelated, related=model.related),
         )
 

@@ -399,3 +399,15 @@ async def test_nobody_makes_us_hold_a_body_that_no_door_has_a_use_for(town: Town
     answer = await town.ask("bob", "POST", "/mcp", content=endless(), headers=headers)
     assert answer.status_code == 413
     assert taken < 10
+
+
+async def test_an_old_text_cannot_be_guessed_by_who_never_could_read_it(town: Town) -> None:
+    """Alice takes a sentence out, then shares the file, and Bob asks for that sentence before it is indexed again."""
+    town.write("alice", "/Memo.md", "# Memo\n\nThe plant in Kassel will be closed and ninety people dismissed.")
+    await town.settle()
+    town.clock.forward(10)
+    town.write("alice", "/Memo.md", "# Memo\n\nThe canteen serves lentil soup on Tuesdays and fish on Fridays.")
+    town.world.share("alice", "/Memo.md", with_user="bob")
+    assert (await town.search("bob", "plant in Kassel closed, people dismissed")).hits == []
+    hit = (await town.search("bob", "When does the canteen serve lentil soup?")).hits[:1]
+    assert not hit or "lentil soup" in hit[0]["excerpt"]

@@ -60,6 +60,7 @@ class ReachBook:
         self._epoch = epoch
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._confirming: set[asyncio.Task[Known]] = set()
+        self._asking: dict[str, asyncio.Task[Known]] = {}
 
     async def of(self, user: str) -> Known:
         """The user's reach. An old one comes at once, with `confirm` running beside the search."""
@@ -74,7 +75,19 @@ class ReachBook:
         return Known(entry.known.reach, entry.known.degraded, remembered=True, confirm=confirm)
 
     async def fresh(self, user: str) -> Known:
-        """Ask Nextcloud now, whatever is remembered."""
+        """Ask Nextcloud now, whatever is remembered. Searches of one user that come together share one asking."""
+        asking = self._asking.get(user)
+        if asking is None:
+            asking = asyncio.create_task(self._ask(user))
+            self._asking[user] = asking
+            asking.add_done_callback(lambda done: self._asked(user, done))
+        return await asyncio.shield(asking)
+
+    def _asked(self, user: str, task: asyncio.Task[Known]) -> None:
+        self._asking.pop(user, None)
+        self._confirmed(task)
+
+    async def _ask(self, user: str) -> Known:
         session = self._nextcloud.as_user(user)
         until = asyncio.get_running_loop().time() + self._seconds
         epoch = await self._epoch()
@@ -84,6 +97,9 @@ class ReachBook:
         for part in parts:
             reach = reach | (part or Reach())
         degraded = any(part is None for part in parts)
+        if degraded and (last := self._entries.get(user)) is not None:
+            # It grants nothing, so an old one does no harm; without it a slow answer would hide everything.
+            reach = reach | last.known.reach
         if not degraded and "" not in pulse:
             known = Known(reach, degraded=False, remembered=True)
             self._entries[user] = _Entry(known, pulse, epoch, time.monotonic() + self._ttl)

@@ -5,11 +5,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from ex_app.domain import Chunk, Content, DocumentKey, Granted, Parsed, SemanticSearchError, Sparse
+import numpy as np
+import numpy.typing as npt
+
+from ex_app.domain import Candidate, Chunk, Content, Granted, Parsed, SemanticSearchError, Sparse
 from ex_app.nextcloud.session import Session
 from ex_app.sources import Source
 
@@ -37,6 +40,13 @@ class EncodesBoth(Protocol):
         """The BM25 vector of a question."""
 
 
+class EmbedsPassages(Protocol):
+    """What a refresh needs of the dense model."""
+
+    async def documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """One row of unit length per text."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refresher:
     """Reads present text. Everybody reads for himself, under his own rights and at his own moment.
@@ -47,22 +57,46 @@ class Refresher:
     sources: Mapping[str, Source]
     extractor: Extracts
     encoder: EncodesBoth
+    embedder: EmbedsPassages
     parsing: dict[Hashable, asyncio.Task[Parsed]]
 
-    async def passage(
-        self, session: Session, document: DocumentKey, grant: Granted, question: Sparse, *, seconds: float
-    ) -> Chunk | None:
-        """The passage of the present text that answers best; None when it cannot be had in time."""
+    async def anew(
+        self,
+        session: Session,
+        grant: Granted,
+        old: Candidate,
+        *,
+        dense: Sequence[float],
+        sparse: Sparse,
+        seconds: float,
+    ) -> Candidate | None:
+        """The passage of the present text that answers best, with its own scores; None when it cannot be had in time.
+
+        dense, sparse: the question. The new BM25 score is the old one's in proportion to the words shared, as only the
+        engine knows how rare they are.
+        """
         try:
             async with asyncio.timeout(seconds):
-                content = await self.sources[document.source].reread(session, document, grant, limit=MAX_BYTES)
+                content = await self.sources[old.document.source].reread(session, old.document, grant, limit=MAX_BYTES)
                 if not content.body:
                     return None
                 # Shielded: who runs out of time must not kill the parser under the others.
                 parsed = await asyncio.shield(self._parse(content, grant.place.title))
+                best = max(parsed.chunks, key=lambda chunk: self._overlap(chunk, sparse), default=None)
+                if best is None:
+                    return None
+                text = f"{best.context_line(grant.place.title)}\n{best.text}"
+                row = (await self.embedder.documents([text]))[0]
         except (TimeoutError, SemanticSearchError):
             return None
-        return max(parsed.chunks, key=lambda chunk: self._overlap(chunk, question), default=None)
+        before, now = self._overlap(old.chunk, sparse), self._overlap(best, sparse)
+        return replace(
+            old,
+            chunk=best,
+            title=grant.place.title,
+            dense=float(np.dot(row, np.asarray(dense, dtype=np.float32))),
+            sparse=old.sparse * min(1.0, now / before) if before else now,
+        )
 
     def _parse(self, content: Content, title: str) -> asyncio.Task[Parsed]:
         key = (content, title)

@@ -15,7 +15,6 @@ from ex_app.domain import (
     Answer,
     BadRequest,
     Candidate,
-    Chunk,
     DocumentKey,
     Filters,
     Granted,
@@ -162,7 +161,7 @@ class Search:
             deadline = time.monotonic() + self._settings.search_deadline_s
             outcome = await self._rounds(caller, question, vector, fresher.reach, deadline=deadline)
         outcome = await self._scored_anew(question, vector, (fresher or known).reach, outcome)
-        hits = await self._hits(caller, question, vector.sparse, outcome, deadline=deadline)
+        hits = await self._hits(caller, question, vector, outcome, deadline=deadline)
         return Answer(hits, degraded=outcome.degraded or (fresher or known).degraded)
 
     async def suggest(self, question: Question, reach: Reach, *, exclude: frozenset[DocumentKey]) -> Suggestions:
@@ -260,23 +259,32 @@ class Search:
         return _Judged(judged, live, verdicts, done=superseded | chosen.keys())
 
     async def _hits(
-        self, caller: Caller, question: Question, sparse: Sparse, outcome: _Outcome, *, deadline: float
+        self, caller: Caller, question: Question, vector: _Vector, outcome: _Outcome, *, deadline: float
     ) -> tuple[Hit, ...]:
-        ordered = rank(outcome.candidates, outcome.granted, question.text, self.scale)
+        page = self._page(question, outcome.candidates, outcome.granted)
+        stale = [ranked for ranked in page if not _is_current(ranked, outcome.live)]
+        if stale:
+            await self._wish_for([ranked.document for ranked in stale], caller)
+        present = await self._reread(caller, [r for r in stale if self._quotable(r)], vector, deadline)
+        if present:
+            # What was read on the spot competes with what it says now: its old text has no say any more.
+            others = [candidate for candidate in outcome.candidates if candidate.document not in present]
+            page = self._page(question, [*others, *present.values()], outcome.granted)
+        hits = []
+        for ranked in page:
+            current = ranked.document in present or _is_current(ranked, outcome.live)
+            hits.append(
+                _quoted(ranked) if current and self._quotable(ranked) else _bare(ranked, refreshing=not current)
+            )
+        return tuple(hits)
+
+    def _page(
+        self, question: Question, candidates: Sequence[Candidate], granted: Mapping[DocumentKey, Granted]
+    ) -> list[Ranked]:
+        ordered = rank(candidates, granted, question.text, self.scale)
         if question.kinds:
             ordered = [ranked for ranked in ordered if ranked.grant.place.kind in question.kinds]
-        page = ordered[: question.limit]
-        stale = {ranked.document: ranked for ranked in page if not _is_current(ranked, outcome.live)}
-        if stale:
-            await self._wish_for(stale, caller)
-        present = await self._reread(caller, [r for r in stale.values() if self._quotable(r)], sparse, deadline)
-        return tuple(
-            _quoted(ranked, passage)
-            if (passage := present.get(ranked.document) if ranked.document in stale else ranked.passage.chunk)
-            and self._quotable(ranked)
-            else _bare(ranked, refreshing=ranked.document in stale)
-            for ranked in page
-        )
+        return ordered[: question.limit]
 
     async def _wish_for(self, documents: Iterable[DocumentKey], caller: Caller) -> None:
         """Let the write path read them soon. A registry that is busy writing costs freshness, not the answer."""
@@ -286,18 +294,22 @@ class Search:
             log.warning("event=refresh_not_queued error=%s", error)
 
     async def _reread(
-        self, caller: Caller, stale: Sequence[Ranked], sparse: Sparse, deadline: float
-    ) -> Mapping[DocumentKey, Chunk | None]:
-        """Passages of the present text of the first few stale documents, as far as there is time."""
+        self, caller: Caller, stale: Sequence[Ranked], vector: _Vector, deadline: float
+    ) -> dict[DocumentKey, Candidate]:
+        """The first few stale documents as they are now, as far as there is time."""
         seconds = deadline - time.monotonic()
         if seconds <= 0:
             return {}
         session = self._nextcloud.as_user(caller.user)
-        chosen = stale[:MAX_DOCUMENTS]
-        passages = await asyncio.gather(
-            *(self._refresher.passage(session, r.document, r.grant, sparse, seconds=seconds) for r in chosen)
+        found = await asyncio.gather(
+            *(
+                self._refresher.anew(
+                    session, r.grant, r.passage, dense=vector.dense, sparse=vector.sparse, seconds=seconds
+                )
+                for r in stale[:MAX_DOCUMENTS]
+            )
         )
-        return dict(zip((ranked.document for ranked in chosen), passages, strict=True))
+        return {candidate.document: candidate for candidate in found if candidate is not None}
 
     def _quotable(self, ranked: Ranked) -> bool:
         return ranked.grant.quotable or self._settings.view_only_excerpts
@@ -355,7 +367,8 @@ def _is_current(ranked: Ranked, live: Mapping[DocumentKey, LiveRow]) -> bool:
     return row.settled and row.version == ranked.grant.version
 
 
-def _quoted(ranked: Ranked, passage: Chunk) -> Hit:
+def _quoted(ranked: Ranked) -> Hit:
+    passage = ranked.passage.chunk
     quote = excerpt(passage.text, ranked.words)
     return replace(
         _bare(ranked, refreshing=False),
