@@ -260,24 +260,6 @@ async def test_a_file_taken_from_a_shared_folder_into_another_home_belongs_there
     assert (await town.search("bob", QUESTION, owner="alice")).hits == []
 
 
-async def test_a_folder_taken_into_another_home_is_found_by_its_new_owner_though_the_old_one_still_sees_it(
-    town: Town,
-) -> None:
-    key = town.write("alice", "/Team/Trips/Lodging.md", HOTELS)
-    town.world.share("alice", "/Team", with_user="bob", permissions=31)
-    town.world.mkdir("bob", "/Mine/Deep")
-    await town.settle()
-    town.world.move("bob", "/Team/Trips", "/Mine/Deep/Trips")
-    town.world.share("bob", "/Mine/Deep/Trips", with_user="alice")
-    await town.settle()
-    await town.registry.enqueue(DocumentKey.parse(key), Lane.CONTENT, "alice")
-    await town.work()
-    way = ("/", "/Mine", "/Mine/Deep", "/Mine/Deep/Trips")
-    assert await scopes_of(town, key) == {folder(town, "bob", path) for path in way}
-    for user in ("alice", "bob"):
-        assert (await town.search(user, QUESTION)).titles == ["Lodging.md"]
-
-
 async def test_a_folder_that_changes_hands_before_the_index_looks_again_belongs_to_its_new_owner(town: Town) -> None:
     key = town.write("alice", "/Team/Trips/Lodging.md", HOTELS)
     town.world.share("alice", "/Team", with_user="bob", permissions=31)
@@ -292,6 +274,19 @@ async def test_a_folder_that_changes_hands_before_the_index_looks_again_belongs_
     row = await row_of(town, key)
     assert (row.owner, row.path) == ("bob", "Mine/Trips/Lodging.md")
     assert await scopes_of(town, key) == {folder(town, "bob", path) for path in ("/", "/Mine", "/Mine/Trips")}
+
+
+async def test_a_file_that_no_client_uploaded_is_read_again_when_one_overwrites_it_under_its_old_time(
+    town: Town,
+) -> None:
+    """Only the listing tells: the time of upload was none, and is one."""
+    key = town.write("alice", "/Policies/Lodging.md", HOTELS)
+    await town.settle()
+    town.clock.forward(60)
+    before = town.world.nodes[(await row_of(town, key)).key.id]
+    town.write("alice", "/Policies/Lodging.md", DEARER, mtime=before.mtime, via="dav")
+    await town.settle()
+    assert "175 euros" in (await town.search("alice", QUESTION))["Lodging.md"]["excerpt"]
 
 
 # --- Cards

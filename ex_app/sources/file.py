@@ -8,6 +8,7 @@ import asyncio
 import json
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from ex_app.domain import (
@@ -77,7 +78,7 @@ class FileSource:
         """The user's own readable files directly in a folder."""
         nodes = await dav.propfind(session, container.path, depth=1)
         return [
-            _sighting(node, container.scopes)
+            replace(_sighting(node, container.scopes), listed=f"{_version(node)}/{node.upload_time}")
             for node in nodes
             if not node.is_folder and not node.mount_type and node.readable
         ]
@@ -226,7 +227,6 @@ def _sighting(node: Node, scopes: tuple[ScopeId, ...]) -> Sighting:
         owner=node.owner,
         mime=node.mime,
         size=node.size,
-        listed=f"{_version(node)}/{node.upload_time}" if node.upload_time else "",
     )
 
 
