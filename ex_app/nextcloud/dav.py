@@ -39,7 +39,7 @@ _NAMESPACES = {
 _XMLNS = " ".join(f'xmlns:{prefix}="{uri}"' for prefix, uri in _NAMESPACES.items())
 _FILE_PROPERTIES = (
     "<oc:fileid/><d:getetag/><oc:size/><d:getlastmodified/><d:getcontenttype/><d:resourcetype/><oc:permissions/>"
-    "<oc:owner-id/><nc:mount-type/><nc:is-mount-root/><nc:upload_time/><nc:share-attributes/><nc:system-tags/><oc:checksums/>"
+    "<oc:owner-id/><nc:mount-type/><nc:is-mount-root/><nc:upload_time/><nc:share-attributes/><oc:checksums/>"
 )
 
 
@@ -61,7 +61,6 @@ class Node:
     mount_type: str  # "" for the user's own storage; "shared", "group", "external", …
     is_mount_root: bool
     downloadable: bool
-    tags: frozenset[str]
 
     @property
     def readable(self) -> bool:
@@ -255,9 +254,6 @@ def _node(entry: Entry, prefix: re.Pattern[str]) -> Node | None:
         mount_type=entry.text("nc:mount-type"),
         is_mount_root=entry.text("nc:is-mount-root") == "true",
         downloadable=_downloadable(entry.text("nc:share-attributes")),
-        tags=frozenset(
-            tag.text for tag in entry.properties.findall("nc:system-tags/nc:system-tag", _NAMESPACES) if tag.text
-        ),
     )
 
 

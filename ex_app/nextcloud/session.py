@@ -7,6 +7,7 @@ A shared jar would carry one PHP session for everybody and queue all requests be
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from ex_app.settings import Settings
 
 ANSWER_LIMIT = 64 * 1024 * 1024  # bytes of an XML or JSON answer; larger is hostile or a bug
 _BUSY = frozenset({423, 429, 503})
+
+# Seconds for one answer, a large file over a slow line included.
+_LONGEST_ANSWER_S = 300.0
 
 # Seconds of rest that a server may ask for: whoever stands between us and it must not send us to sleep for good.
 _LONGEST_REST_S = 900.0
@@ -87,13 +91,15 @@ class Session:
             method, path, content=content, headers={**self._signature(), **(headers or {})}, params=params
         )
         try:
-            response = await self._client.send(request, stream=True)
-            try:
-                _raise_for(method, response)
-                return Reply(response.headers, await _read_up_to(response, limit))
-            finally:
-                await response.aclose()
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            # In all, as the client's own limits are per read: an answer that trickles must not hold us for ever.
+            async with asyncio.timeout(_LONGEST_ANSWER_S):
+                response = await self._client.send(request, stream=True)
+                try:
+                    _raise_for(method, response)
+                    return Reply(response.headers, await _read_up_to(response, limit))
+                finally:
+                    await response.aclose()
+        except (TimeoutError, httpx.HTTPError, httpx.InvalidURL) as error:
             raise NextcloudUnavailable(f"Nextcloud does not answer ({type(error).__name__})") from error
 
     def _signature(self) -> dict[str, str]:

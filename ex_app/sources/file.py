@@ -42,6 +42,9 @@ _UNSETTLED_S = 2
 # How long we believe facts about an account that grant nothing: the id of its home, the path of its Notes folder.
 _ACCOUNT_TTL_S = 600.0
 
+# Seconds that a search waits for the path of the Notes folder: not for long, as it decides little.
+_NOTES_S = 0.7
+
 _NOTE_SUFFIXES = frozenset({".md", ".txt"})
 
 
@@ -174,10 +177,13 @@ class FileSource:
         if known and known[0] > time.monotonic():
             return known[1]
         try:
-            reply = await session.request("GET", "/index.php/apps/notes/settings")
+            async with asyncio.timeout(_NOTES_S):
+                reply = await session.request("GET", "/index.php/apps/notes/settings")
             path = str(json.loads(reply.body)["notesPath"]).strip("/")
-        except (Missing, NotPermitted, NextcloudUnavailable, ValueError, KeyError, TypeError):
-            path = ""  # decides only whether a hit is called a note
+        except (TimeoutError, NextcloudUnavailable):
+            return ""  # decides only whether a hit is called a note; asked again next time
+        except (Missing, NotPermitted, ValueError, KeyError, TypeError):
+            path = ""
         self._notes_paths[session.user] = (time.monotonic() + _ACCOUNT_TTL_S, path)
         return path
 
