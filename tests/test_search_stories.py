@@ -286,7 +286,7 @@ async def test_when_nextcloud_cannot_be_asked_nothing_is_shown_and_the_answer_sa
     assert (page.titles, page.degraded) == (["Lodging.md"], False)
 
 
-@pytest.mark.town(search_deadline_s=1.0)
+@pytest.mark.town(search_deadline_s=2.0)
 async def test_a_nextcloud_that_does_not_answer_is_given_up_in_time(town: Town) -> None:
     town.write("alice", "/Policies/Lodging.md", HOTELS)
     await town.settle()
@@ -295,10 +295,10 @@ async def test_a_nextcloud_that_does_not_answer_is_given_up_in_time(town: Town) 
     started = time.monotonic()
     page = await town.search("alice", QUESTION)
     assert (page.hits, page.degraded) == ([], True)
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 10
 
 
-@pytest.mark.town(reach_deadline_s=1.0)
+@pytest.mark.town(reach_deadline_s=1.5)
 async def test_one_silent_source_delays_nobody_beyond_the_deadline_and_hides_no_other(town: Town) -> None:
     town.write("alice", "/Policies/Lodging.md", HOTELS)
     await town.settle()
@@ -307,7 +307,7 @@ async def test_one_silent_source_delays_nobody_beyond_the_deadline_and_hides_no_
     started = time.monotonic()
     page = await town.search("alice", QUESTION)
     assert (page.titles, page.degraded) == (["Lodging.md"], True)
-    assert time.monotonic() - started < 1.9
+    assert time.monotonic() - started < 2.9
 
 
 async def test_a_document_of_entities_is_no_answer(town: Town) -> None:

@@ -190,6 +190,20 @@ async def test_a_save_while_the_last_one_is_being_read_is_read_too(town: Town) -
     assert "175 euros" in (await town.search("alice", QUESTION))["Lodging.md"]["excerpt"]
 
 
+async def test_a_young_version_is_read_again_by_itself(town: Town) -> None:
+    """Nobody asks and nobody sweeps: two saves in one second look like one."""
+    key = town.write("alice", "/Policies/Lodging.md", HOTELS)
+    await town.catch_up()
+    before = await row_of(town, key)
+    town.write("alice", "/Policies/Lodging.md", DEARER)
+    town.clock.forward(3)
+    await town.work()
+    after = await row_of(town, key)
+    assert (after.version, before.settled, after.settled) == (before.version, False, True)
+    assert any("175 euros" in text for text in town.embedder.read)
+    assert {point.generation for point in await town.points(key)} == {after.live}
+
+
 async def test_a_move_while_the_document_is_being_read_leaves_no_old_place_behind(town: Town) -> None:
     town.world.mkdir("alice", "/Private")
     key = town.write("alice", "/Shared/Lodging.md", HOTELS)
@@ -243,6 +257,23 @@ async def test_an_erased_document_is_gone_and_stays_away(town: Town) -> None:
     await town.settle()
     assert (await town.search("alice", QUESTION)).hits == []
     assert await town.points(key) == []
+
+
+async def test_a_document_erased_while_it_is_being_read_leaves_nothing(town: Town) -> None:
+    key = town.write("alice", "/Policies/Lodging.md", HOTELS)
+    await town.settle()
+    town.write("alice", "/Policies/Lodging.md", DEARER)
+    town.clock.forward(3)
+    await town.sweep()
+
+    async def erase() -> None:
+        await town.registry.erase(DocumentKey.parse(key))
+
+    town.staff(embedder=Interrupted(town, erase))
+    await town.work()
+    assert await town.points(key) == []
+    assert (await row_of(town, key)).status is Status.ERASED
+    assert (await town.search("alice", QUESTION)).hits == []
 
 
 async def test_a_file_taken_from_a_shared_folder_into_another_home_belongs_there(town: Town) -> None:
