@@ -25,6 +25,10 @@ from ex_app.store.engine import Address
 
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
 
+# Nothing here speaks TLS, and every HTTP client would read all certificates anew: a folder is only read when needed.
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
+
 _ROOT = Path(__file__).resolve().parents[1]
 _START_DEADLINE_S = 90.0
 _SERVE = "from ex_app.embed.server import run; from ex_app.settings import Settings; run(Settings())"

@@ -136,12 +136,12 @@ async def test_a_page_that_grows_keeps_what_it_showed_before(town: Town) -> None
 
 
 @stories
-@pytest.mark.parametrize("nonsense", ["quantum chromodynamics lattice gauge", "xqzv blorf wibble", "🦄🦄🦄", "?!"])
-async def test_a_question_that_nothing_answers_is_answered_by_nothing(town: Town, nonsense: str) -> None:
+async def test_a_question_that_nothing_answers_is_answered_by_nothing(town: Town) -> None:
     for name, text in (("Lodging.md", HOTELS), ("Trains.md", TRAINS), ("Bees.md", BEES)):
         town.write("alice", f"/Papers/{name}", text)
     await town.settle()
-    assert (await town.search("alice", nonsense)).hits == []
+    for nonsense in ("quantum chromodynamics lattice gauge", "xqzv blorf wibble", "🦄🦄🦄", "?!"):
+        assert (await town.search("alice", nonsense)).hits == [], nonsense
     assert (await town.search("alice", QUESTION)).titles[0] == "Lodging.md"
 
 

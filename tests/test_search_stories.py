@@ -271,19 +271,19 @@ async def test_a_renamed_document_is_shown_by_its_present_name_before_the_index_
 # --- Unsure is not shown
 
 
-@pytest.mark.parametrize("failure", [500, 503, 401, 404, 423, "garbage", "truncate", "reset"])
-async def test_when_nextcloud_cannot_be_asked_nothing_is_shown_and_the_answer_says_so(
-    town: Town, failure: Failure
-) -> None:
+FAILURES: tuple[Failure, ...] = (500, 503, 401, 404, 423, "garbage", "truncate", "reset")
+
+
+async def test_when_nextcloud_cannot_be_asked_nothing_is_shown_and_the_answer_says_so(town: Town) -> None:
     town.write("alice", "/Policies/Lodging.md", HOTELS)
     await town.settle()
-    assert (await town.search("alice", QUESTION)).titles == ["Lodging.md"]
-    town.world.fail(_is_search, status=failure)
-    page = await town.search("alice", QUESTION)
-    assert (page.hits, page.degraded) == ([], True)
-    town.world.heal()
-    page = await town.search("alice", QUESTION)
-    assert (page.titles, page.degraded) == (["Lodging.md"], False)
+    for failure in FAILURES:
+        page = await town.search("alice", QUESTION)
+        assert (page.titles, page.degraded) == (["Lodging.md"], False), failure
+        town.world.fail(_is_search, status=failure)
+        page = await town.search("alice", QUESTION)
+        assert (page.hits, page.degraded) == ([], True), failure
+        town.world.heal()
 
 
 @pytest.mark.town(search_deadline_s=2.0)
