@@ -56,6 +56,9 @@ _IN_FLIGHT = 2
 
 _POLL_S = 1.0
 
+# The longest wait before looking again whether we are enabled, however long a rest Nextcloud asks for; seconds.
+_LONGEST_WAIT_S = 30.0
+
 # Documents under way may come to their end when we are told to; later ones go back to the work table.
 _PARTING_S = 3.0
 
@@ -89,6 +92,8 @@ class House:
 
     async def set_enabled(self, enabled: bool) -> None:
         """Remember it for all processes."""
+        if enabled:
+            self.nextcloud.trust()
         await self.registry.set_setting(_ENABLED, "1" if enabled else "0")
 
 
@@ -255,13 +260,21 @@ async def run_worker(settings: Settings, stop: asyncio.Event) -> None:
     async with open_house(settings) as house:
         extractor = _extractor(settings)
         try:
+            was_enabled = False
             while not stop.is_set():
+                pause = _POLL_S
                 try:
-                    if await house.is_enabled():
+                    enabled = await house.is_enabled()
+                    if enabled and not was_enabled:
+                        house.nextcloud.trust()
+                    was_enabled = enabled
+                    if enabled:
                         await _index_while_enabled(house, extractor, stop)
+                        was_enabled = False
                 except SemanticSearchError as error:
                     log.warning("event=indexing_waits error=%s", error)
-                await _sleep(stop, _POLL_S)
+                    pause = min(getattr(error, "retry_after", None) or _POLL_S, _LONGEST_WAIT_S)
+                await _sleep(stop, pause)
         finally:
             await extractor.close()
 

@@ -17,6 +17,7 @@ from types import TracebackType
 import httpx
 
 from ex_app.domain import Missing, NextcloudUnavailable, NotPermitted
+from ex_app.nextcloud.standing import Standing
 from ex_app.settings import Settings
 
 ANSWER_LIMIT = 64 * 1024 * 1024  # bytes of an XML or JSON answer; larger is hostile or a bug
@@ -50,10 +51,23 @@ class Nextcloud:
             timeout=httpx.Timeout(30.0, connect=5.0),
             limits=httpx.Limits(max_connections=16, max_keepalive_connections=8),
         )
+        self._standing = Standing(self._ask_for_us)
 
     def as_user(self, user: str) -> Session:
         """A session that acts for `user`; the empty user is the app itself."""
-        return Session(self._client, self._settings, user)
+        return Session(self._client, self._settings, user, self._standing)
+
+    def trust(self) -> None:
+        """Nextcloud has just called us, so it knows us: ask again what it refused."""
+        self._standing.trust()
+
+    async def _ask_for_us(self) -> int:
+        """The status of the one question that AppAPI answers whenever the signature is right, even while we are off."""
+        headers = _signature(self._settings, "")
+        try:
+            return (await self._client.get("/ocs/v2.php/apps/app_api/ex-app/state", headers=headers)).status_code
+        except httpx.HTTPError as error:
+            raise NextcloudUnavailable(f"Nextcloud does not answer ({type(error).__name__})") from error
 
     async def __aenter__(self) -> Nextcloud:
         return self
@@ -67,9 +81,10 @@ class Nextcloud:
 class Session:
     """Requests to Nextcloud under one user's identity (AppAPI impersonation headers)."""
 
-    def __init__(self, client: httpx.AsyncClient, settings: Settings, user: str) -> None:
+    def __init__(self, client: httpx.AsyncClient, settings: Settings, user: str, standing: Standing) -> None:
         self._client = client
         self._settings = settings
+        self._standing = standing
         self.user = user
 
     async def request(
@@ -85,16 +100,21 @@ class Session:
         """One request, its answer read whole.
 
         Raises NotPermitted (401, 403), Missing (404), NextcloudUnavailable (anything else that is no success,
-        no answer, or an answer of more than `limit` bytes). Messages name the method and status, never the path.
+        no answer, an answer of more than `limit` bytes, or a Nextcloud that does not know us any more). Messages name
+        the method and status, never the path.
         """
+        await self._standing.demand()
+        signature = _signature(self._settings, self.user)
         request = self._client.build_request(
-            method, path, content=content, headers={**self._signature(), **(headers or {})}, params=params
+            method, path, content=content, headers={**signature, **(headers or {})}, params=params
         )
         try:
             # In all, as the client's own limits are per read: an answer that trickles must not hold us for ever.
             async with asyncio.timeout(_LONGEST_ANSWER_S):
                 response = await self._client.send(request, stream=True)
                 try:
+                    if response.status_code == 401:
+                        await self._standing.doubt()
                     _raise_for(method, response)
                     return Reply(response.headers, await _read_up_to(response, limit))
                 finally:
@@ -102,17 +122,18 @@ class Session:
         except (TimeoutError, httpx.HTTPError, httpx.InvalidURL) as error:
             raise NextcloudUnavailable(f"Nextcloud does not answer ({type(error).__name__})") from error
 
-    def _signature(self) -> dict[str, str]:
-        secret = self._settings.app_secret.get_secret_value()
-        token = base64.b64encode(f"{self.user}:{secret}".encode()).decode()
-        return {
-            "EX-APP-ID": self._settings.app_id,
-            "EX-APP-VERSION": self._settings.app_version,
-            "AUTHORIZATION-APP-API": token,
-            "AA-VERSION": "5.0.2",
-            "OCS-APIRequest": "true",
-            "User-Agent": "semantic-search",
-        }
+
+def _signature(settings: Settings, user: str) -> dict[str, str]:
+    """AppAPI's headers by which Nextcloud knows us and for whom we act."""
+    token = base64.b64encode(f"{user}:{settings.app_secret.get_secret_value()}".encode()).decode()
+    return {
+        "EX-APP-ID": settings.app_id,
+        "EX-APP-VERSION": settings.app_version,
+        "AUTHORIZATION-APP-API": token,
+        "AA-VERSION": "5.0.2",
+        "OCS-APIRequest": "true",
+        "User-Agent": "semantic-search",
+    }
 
 
 async def _read_up_to(response: httpx.Response, limit: int) -> bytes:
