@@ -107,9 +107,10 @@ def running(world: World, *, port: int = 0, workers: int = 8, **environment: str
                     "APP_PERSISTENT_STORAGE": str(data),
                     "NEXTCLOUD_URL": served.url,
                     "AA_VERSION": "5.0.2",
+                    "EX_APP_CHILD": "1",
                     **environment,
                 },
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,  # closed with us, however we end: nothing of the app stays behind
                 stdout=out,
                 stderr=out,
                 start_new_session=True,

@@ -67,6 +67,7 @@ def _run(role: str, settings: Settings) -> None:
             end_with_parent()
             _web(settings)
         case _:
+            end_with_parent()
             with owned(settings.data_dir):
                 asyncio.run(supervise([[role for role in tier if _is_ours(role, settings)] for tier in TIERS]))
 
