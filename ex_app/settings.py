@@ -18,7 +18,7 @@ class Settings(BaseSettings):
     # AppAPI (deploy environment)
     app_id: str = "semantic_search"
     app_version: str = "0.1.0"
-    app_secret: SecretStr
+    app_secret: SecretStr = Field(min_length=1)  # an empty one would let anybody sign as anybody
     app_host: str = "127.0.0.1"
     app_port: int = 23000
     app_persistent_storage: Path = Path("var")
