@@ -13,7 +13,9 @@ from demo.server import serving
 from demo.world import World
 from ex_app.nextcloud.session import Nextcloud
 from ex_app.settings import Settings
-from tests.contract.hands import ALICE, BOB, CAROL, Clock, Credentials, Hand, RealHand, StandInHand
+from tests.contract.hands import ALICE, BOB, CAROL, Credentials, Hand
+from tests.contract.real_hand import RealHand
+from tests.contract.stand_in_hand import Clock, StandInHand
 
 _STAND_IN, _REAL = "stand-in", "nextcloud"
 _SERVERS = [_STAND_IN, _REAL] if os.environ.get("NEXTCLOUD_TEST_URL") else [_STAND_IN]

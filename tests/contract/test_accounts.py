@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ex_app.nextcloud import dav, ocs
 from ex_app.nextcloud.session import Nextcloud
 from tests.contract.hands import ALICE, BOB, CAROL, Hand
@@ -28,10 +30,18 @@ def test_strangers_and_nobody_are_refused(hand: Hand) -> None:
     assert hand.ask(None, "GET", _ME, headers={"OCS-APIRequest": "true"}).status_code == 401
 
 
-def test_a_wrong_secret_is_refused(hand: Hand) -> None:
-    """Once only: more of them lock our address out. The right one afterwards makes up for it."""
-    assert hand.ask_signed(ALICE, "GET", _ME, secret="wrong").status_code == 401
-    assert hand.ask_signed(ALICE, "GET", _ME).status_code == 200
+@pytest.mark.parametrize(
+    ("user", "method", "path"),
+    [
+        (ALICE, "GET", _ME),
+        (BOB, "PROPFIND", f"/remote.php/dav/files/{BOB}/"),
+        ("", "GET", "/ocs/v2.php/apps/app_api/ex-app/state?format=json"),
+    ],
+)
+def test_a_wrong_secret_is_refused_everywhere(hand: Hand, user: str, method: str, path: str) -> None:
+    """Once each: more of them lock our address out. The right one for the same user afterwards makes up for it."""
+    assert hand.ask_signed(user, method, path, secret="wrong").status_code == 401
+    assert hand.ask_signed(user, method, path).is_success
 
 
 async def test_a_disabled_account_is_known_by_ocs_alone(hand: Hand, nextcloud: Nextcloud) -> None:

@@ -1,0 +1,108 @@
+# SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""Hands on a real server."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Any
+from urllib.parse import quote
+from xml.etree import ElementTree
+
+from tests.contract.hands import ALICE, BOB, CAROL, OCS_HEADERS, Board, Credentials, Hand, done
+
+
+class RealHand(Hand):
+    """Accounts and groups are made by an admin whom the ExApp stands in for."""
+
+    def __init__(self, url: str, app: Credentials, passwords: dict[str, str], *, admin: str) -> None:
+        super().__init__(url, app, passwords)
+        self._admin = admin
+        self._acl: dict[tuple[int, str], int] = {}
+        for user in (ALICE, BOB, CAROL):
+            self._undo.callback(self._empty_trash, user)  # last of all
+
+    def join(self, user: str, group: str) -> None:
+        self._administer("POST", f"users/{quote(user, safe='')}/groups", groupid=group)
+
+    def leave(self, user: str, group: str) -> None:
+        self._administer("DELETE", f"users/{quote(user, safe='')}/groups", groupid=group)
+
+    def disable(self, user: str) -> None:
+        self._administer("PUT", f"users/{quote(user, safe='')}/disable")
+
+    def set_notes_folder(self, user: str, path: str) -> None:
+        settings = "/index.php/apps/notes/api/v1/settings"
+        done(self.ask_signed(user, "PUT", settings, json={"notesPath": path}, headers=OCS_HEADERS))
+
+    def _add_user(self, user: str, password: str) -> None:
+        self._administer("POST", "users", userid=user, password=password)
+
+    def _remove_user(self, user: str) -> None:
+        self._administer("DELETE", f"users/{quote(user, safe='')}")
+
+    def _add_group(self, group: str) -> None:
+        self._administer("POST", "groups", groupid=group)
+
+    def _remove_group(self, group: str) -> None:
+        self._administer("DELETE", f"groups/{quote(group, safe='')}")
+
+    def _administer(self, method: str, path: str, **form: str) -> None:
+        options: dict[str, Any] = {"params": form} if method == "DELETE" else {"data": form}
+        done(self.ask_signed(self._admin, method, f"/ocs/v2.php/cloud/{path}", **options))
+
+    def board(self, owner: str) -> Board:
+        title = f"{self.mark} {secrets.token_hex(3)}"
+        board = self._deck(owner, "POST", "boards", title=title, color="0087C5")["id"]
+        self._undo.callback(self._deck, owner, "DELETE", f"boards/{board}")
+        stack = self._deck(owner, "POST", f"boards/{board}/stacks", title="To do", order=1)["id"]
+        return Board(board, stack, owner, title)
+
+    def share_board(self, board: Board, user: str) -> None:
+        rights = dict.fromkeys(("permissionEdit", "permissionShare", "permissionManage"), False)
+        made = self._deck(board.owner, "POST", f"boards/{board.id}/acl", type=0, participant=user, **rights)
+        self._acl[board.id, user] = made["id"]
+
+    def unshare_board(self, board: Board, user: str) -> None:
+        self._deck(board.owner, "DELETE", f"boards/{board.id}/acl/{self._acl.pop((board.id, user))}")
+
+    def card(self, board: Board, title: str, *, text: str = "", label: str = "") -> int:
+        path = f"boards/{board.id}/stacks/{board.stack}/cards"
+        card: int = self._deck(board.owner, "POST", path, title=title, type="plain", order=999, description=text)["id"]
+        if label:
+            made = self._deck(board.owner, "POST", f"boards/{board.id}/labels", title=label, color="31CC7C")
+            self._deck(board.owner, "PUT", f"{path}/{card}/assignLabel", labelId=made["id"])
+        return card
+
+    def edit_card(self, board: Board, card: int, *, title: str, text: str) -> None:
+        given = {"title": title, "description": text, "type": "plain", "owner": board.owner, "order": 999}
+        self._deck(board.owner, "PUT", f"boards/{board.id}/stacks/{board.stack}/cards/{card}", duedate=None, **given)
+
+    def move_card(self, board: Board, card: int, target: Board) -> None:
+        path = f"boards/{board.id}/stacks/{board.stack}/cards/{card}/reorder"
+        self._deck(board.owner, "PUT", path, stackId=target.stack, order=0)
+
+    def archive_card(self, board: Board, card: int) -> None:
+        self._deck(board.owner, "PUT", f"boards/{board.id}/stacks/{board.stack}/cards/{card}/archive")
+
+    def _deck(self, user: str, method: str, path: str, **body: object) -> Any:
+        answer = self.ask_signed(user, method, f"/index.php/apps/deck/api/v1.0/{path}", json=body, headers=OCS_HEADERS)
+        return done(answer).json()
+
+    def adopt(self, address: str) -> None:
+        pass  # it was registered with the port on which the probe listens
+
+    def now(self) -> float:
+        return time.time()  # of the same machine, or at least of one that keeps time
+
+    def later(self, seconds: float) -> None:
+        time.sleep(seconds)  # a real server's clock cannot be put forward
+
+    def _empty_trash(self, user: str) -> None:
+        """Out of the trash too: what lies there is known by its name."""
+        root = f"/remote.php/dav/trashbin/{user}/trash/"
+        listed = ElementTree.fromstring(done(self.ask_signed(user, "PROPFIND", root, headers={"Depth": "1"})).content)
+        for href in (element.text or "" for element in listed.iter("{DAV:}href")):
+            if href.removeprefix(root).startswith(self.mark):
+                self.ask_signed(user, "DELETE", href)
