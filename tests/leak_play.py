@@ -9,7 +9,6 @@ words are hashed instead of read by a model: neither decides who is shown what.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -22,7 +21,7 @@ from typing import Any
 from unittest.mock import patch
 
 from leak_rules import Ear, Found, Judge, Moment, Tally, tokens
-from leak_steps import COMMON, MUTATIONS, PEOPLE, PICTURE, Doings, weighted
+from leak_steps import COMMON, MUTATIONS, PEOPLE, PICTURE, Doings, possible, weighted
 from leak_wire import Hashing, Wire, quick_folder
 from test_write_stories import Death, Fuse, Mortal
 from town import Stage, Town, living_town
@@ -39,7 +38,7 @@ from ex_app.store.engine import Address
 Step = tuple[str, int]
 
 # What the app does, and who asks; the world's own doings are MUTATIONS.
-WORKINGS = {"sweep": 7, "work": 8, "settle": 5, "crash": 2, "race_work": 4, "restart": 1}
+WORKINGS = {"sweep": 7, "work": 8, "settle": 5, "crash": 3, "haste": 2, "race_work": 4, "restart": 1}
 TROUBLE = {"fault": 4, "heal": 5, "forget": 2}
 ASKING = {"ask": 30, "ask_together": 8, "ask_racing": 8, "ask_working": 4}
 
@@ -48,6 +47,14 @@ _KINDS += [("ocs", "GET"), ("notes", "GET")]
 
 _MCP = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
 _NONSENSE = ("xylophon quux", "the of and", "%%% ' OR 1=1 --", "ledger " * 40, "日本 語", "zq")
+
+
+class _BeforeCleaning(Fuse):
+    """Burns when the new text is published and the old one still lies beside it."""
+
+    def burn(self, name: str) -> None:
+        if name in ("keep_only", "drop"):
+            raise Death
 
 
 class Play(Doings):
@@ -98,14 +105,35 @@ class Play(Doings):
             self.forward(await self.town.worker.attempt(item))
 
     async def crash(self, r: Random) -> None:
-        """The worker's process ends in the middle of a document; sometimes its lease runs out at once."""
+        """The worker's process ends in the middle of a document; somebody asks before or after the next one starts."""
+        if r.random() < 0.7:
+            self.do("edit", r)
+            self.forward(3.0)
+            await self.sweep(r)
         healthy = {"registry": self.town.worker.registry, "vectors": self.town.worker.vectors}
-        fuse = Fuse(r.randint(1, 9))
+        fuse = r.choice([Fuse(r.randint(1, 16)), _BeforeCleaning(-1)])
         self.town.staff(**{name: Mortal(part, fuse) for name, part in healthy.items()})
         with suppress(Death):
             await self.work(r)
         self.town.staff(**healthy)
         self.forward(r.choice([0, 0, 301]))
+        await self.ask_together(r)
+
+    async def haste(self, r: Random) -> None:
+        """Two saves within a second, of as many bytes each; the app reads between them, and somebody asks."""
+        user, path = r.choice(PEOPLE), f"/{next(self.words)}.md"
+        with self.changing(), possible():
+            path = r.choice([path, *(seen.path for seen in self._files(user))])
+            self._save(r, user, path, long=False, timed=False)
+        await self.sweep(r)
+        for _ in range(10):
+            await self.work(r)
+        with self.changing(), possible():
+            self._save_alike(user, path)
+        if r.random() < 0.5:
+            self.forward(3.0)
+            self.world.fail(lambda request: (request.kind, request.method) == ("dav", "GET"), times=2)
+        await self.ask_together(r)
 
     async def race_work(self, r: Random) -> None:
         """People do things while the app looks at them."""
@@ -124,6 +152,8 @@ class Play(Doings):
         """The next answers of some kind fail; now and then all of them, until somebody heals it."""
         wanted = r.choice(_KINDS)
         how: list[Failure] = [500, 503, 401, 403, 404, 423, 429, "timeout", "reset", "truncate", "garbage"]
+        if wanted[0] == "ocs":
+            how.remove(401)  # an app that is told twice that nobody knows it falls silent for long
 
         def is_wanted(request: Request) -> bool:
             return (request.kind, request.method) == wanted
@@ -223,6 +253,8 @@ class Play(Doings):
         self.tally.searches += 1
         self.tally.checked += len(hits)
         self.tally.quoted += quoted
+        self.tally.excused += self.judge.excuses
+        self.judge.excuses = 0
         self.met |= {(user, hit["ref"]) for hit in hits}
         return [hit["ref"] for hit in hits]
 
@@ -249,8 +281,6 @@ class Play(Doings):
             raise Found("broken", f"{answer.status_code} {answer.text[:500]}")
         told = result["structuredContent"]
         hits = [{**hit, "kind": hit["doc_type"], "link": hit["url"]} for hit in told["results"]]
-        # The same answer stands in it twice, for clients of both kinds.
-        assert json.loads(result["content"][0]["text"])["degraded"] == told["degraded"]
         return answer.text, hits, told["degraded"]
 
     # --- in the end

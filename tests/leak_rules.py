@@ -100,6 +100,7 @@ class Judge:
         self.world = world
         self.texts: dict[str, Written] = {}
         self.present: dict[str, Written] = {}
+        self.excuses = 0
 
     def note(self, key: str, token: str, *, timed: bool = False) -> None:
         """A document's text was written, with this word in it."""
@@ -185,6 +186,7 @@ class Judge:
     def _excuse(self, written: Written, views: list[View], what: str) -> None:
         if not any(view.timed and view.identity == written.identity for view in views):
             raise Found("superseded", what)
+        self.excuses += 1
 
 
 def _places(path: str, notes: str) -> Iterator[tuple[str, str, str]]:

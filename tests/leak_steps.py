@@ -122,13 +122,15 @@ class Doings:
         for _ in range(2):
             self._save(r, user, seen.path, long=False)
 
+    def edit_alike(self, r: Random) -> None:
+        """Other bytes of the same number, perhaps within the same second."""
+        user, seen = self._some_file(r)
+        self._save_alike(user, seen.path)
+
     def overwrite_unnoticed(self, r: Random) -> None:
         """The known limit: other bytes of the same number under the old time, without a checksum."""
         user, seen = self._some_file(r)
-        token, new = self.judge.present[f"file:{seen.node.id}"].token, next(self.words)
-        body = seen.node.data.replace(token.encode(), new.encode())
-        self.world.write(user, seen.path, body, mtime=seen.node.mtime, via="dav")
-        self.judge.note(f"file:{seen.node.id}", new, timed=True)
+        self._save_alike(user, seen.path, mtime=seen.node.mtime, via="dav")
 
     def rename(self, r: Random) -> None:
         user, seen = self._some_file(r)
@@ -280,12 +282,19 @@ class Doings:
 
     # --- choices
 
-    def _save(self, r: Random, user: str, path: str, *, long: bool) -> None:
+    def _save_alike(self, user: str, path: str, **more: Any) -> None:
+        """Only the recognisable word changes."""
+        node = self.world.resolve(user, path).node
+        old, new = self.judge.present[f"file:{node.id}"].token, next(self.words)
+        number = self.world.write(user, path, node.data.replace(old.encode(), new.encode()), **more)
+        self.judge.note(f"file:{number}", new, timed="mtime" in more)
+
+    def _save(self, r: Random, user: str, path: str, *, long: bool, timed: bool | None = None) -> None:
         token = next(self.words)
         data = _prose(r, token, words=4_000 if long else r.randint(12, 60)).encode()
         if path.endswith(".png"):
             data = PICTURE + data
-        timed, uploaded = r.random() < 0.2, r.random() < 0.4
+        timed, uploaded = r.random() < 0.2 if timed is None else timed, r.random() < 0.4
         mtime = int(self.world.clock()) - r.choice([0, 1, 60, 86_400]) if timed else None
         number = self.world.write(user, path, data, mtime=mtime, via="dav" if uploaded else "app")
         if uploaded and r.random() < 0.5:
@@ -327,7 +336,8 @@ MUTATIONS = {
     "write": 6,
     "edit": 6,
     "edit_twice": 1,
-    "overwrite_unnoticed": 1,
+    "edit_alike": 1,
+    "overwrite_unnoticed": 2,
     "rename": 2,
     "move": 4,
     "move_folder": 2,
@@ -378,3 +388,10 @@ def _prose(r: Random, token: str, *, words: int = 40) -> str:
     chosen = [token if at % 6 == 0 else r.choice(_VOCABULARY) for at in range(words)]
     sentences = [" ".join([COMMON, *chosen[at : at + 12]]) for at in range(0, words, 12)]
     return ". ".join(sentences) + "."
+
+
+@contextmanager
+def possible() -> Iterator[None]:
+    """Leave out the rest of what is not possible as things stand."""
+    with suppress(*_IMPOSSIBLE):
+        yield
