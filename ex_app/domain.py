@@ -86,13 +86,17 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What is open to a user now, as far as it is known: serves recall only, never grants anything."""
+    """What is open to a user now, as far as it is known: serves recall only, never grants anything.
+
+    avoid: scopes within it where looking is in vain, as somebody excluded them from being found.
+    """
 
     scopes: frozenset[ScopeId] = frozenset()
     documents: frozenset[DocumentKey] = frozenset()
+    avoid: frozenset[ScopeId] = frozenset()
 
     def __or__(self, other: Reach) -> Reach:
-        return Reach(self.scopes | other.scopes, self.documents | other.documents)
+        return Reach(self.scopes | other.scopes, self.documents | other.documents, self.avoid | other.avoid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +113,8 @@ class Place:
 class Granted:
     """Nextcloud lets this user read the document now. quotable: its text may be shown (not a view-only share).
 
-    path: where this viewer's files have it; text: of documents whose text Nextcloud gave in the same answer.
+    path: where this viewer's files have it; text: of documents whose text Nextcloud gave in the same answer; owner: in
+    whose storage it lies, empty where nobody owns it alone.
     """
 
     version: Version
@@ -118,6 +123,7 @@ class Granted:
     mtime: int
     path: str = ""
     text: str = ""
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,10 +246,14 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What leaves the house. degraded: a source could not be asked, so something may be missing (never how much)."""
+    """What leaves the house. degraded: a source could not be asked, so something may be missing (never how much).
+
+    cursor: gets this user the hits after these; empty when there are none.
+    """
 
     hits: tuple[Hit, ...]
     degraded: bool = False
+    cursor: str = ""
 
 
 class Lane(StrEnum):

@@ -46,6 +46,7 @@ class Settings(BaseSettings):
     reach_ttl_s: float = 60.0
     proxied_searches: int = Field(default=2, ge=1)
     view_only_excerpts: bool = False
+    excluded_tags: str = ""  # names of Nextcloud's tags, separated by commas: what carries one is not shown
 
     @property
     def data_dir(self) -> Path:

@@ -45,6 +45,9 @@ _ACCOUNT_TTL_S = 600.0
 # Seconds that a search waits for the path of the Notes folder: not for long, as it decides little.
 _NOTES_S = 0.7
 
+# Where Nextcloud calls whoever asks the owner.
+_NOBODYS = frozenset({"group", "external"})
+
 _NOTE_SUFFIXES = frozenset({".md", ".txt"})
 
 
@@ -254,6 +257,7 @@ def _verdict(nodes: list[Node], notes_path: str) -> Verdict:
         quotable=best.downloadable,
         mtime=best.mtime,
         path=best.path,
+        owner="" if best.mount_type in _NOBODYS else best.owner,
     )
 
 
