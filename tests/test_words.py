@@ -17,7 +17,7 @@ _ASCII = st.text(string.printable)
 
 @given(_ASCII | st.text())
 def test_the_set_of_words_is_that_of_the_words_with_their_places(text: str) -> None:
-    assert folded_words(text) == {word.folded for word in words(text)}
+    assert folded_words(text) == [word.folded for word in words(text)]
 
 
 @given(_ASCII)
@@ -31,4 +31,4 @@ def test_every_spaced_word_stands_where_it_says(text: str) -> None:
 
 
 def test_accents_and_case_make_no_difference() -> None:
-    assert folded_words("Résumé RESUME resume_résumé") == {"resume"}
+    assert set(folded_words("Résumé RESUME resume_résumé")) == {"resume"}

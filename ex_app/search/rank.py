@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from ex_app.domain import Candidate, DocumentKey, Granted
-from ex_app.search.words import folded_words, words
+from ex_app.search.words import folded_words
 
 # How much the best lexical match weighs against a perfect semantic one. Measured on Cranfield and XQuAD (en, de, es):
 # 0.7 to 1.0 are within half a point of nDCG@10 of each other, and better than DBSF and RRF on every set.
@@ -28,6 +28,9 @@ _COVERAGE_FLOOR = 0.42
 
 # Passages that share this much of their words are the same passage in two copies.
 _SAME = 0.9
+
+# Of this many triples, any of them, two copies share at least one but for one case in ten million.
+_SAMPLE = 7
 
 # "Call Anna" on two boards is two tasks, not two copies.
 _COPY_WORDS = 12
@@ -123,7 +126,7 @@ class _Coverage:
 
     def __init__(self, question: str, verified: Sequence[Candidate]) -> None:
         self._words = {id(candidate): _folded(candidate) for candidate in verified}
-        asked = folded_words(question)
+        asked = frozenset(folded_words(question))
         self._counts = counts = Counter(word for found in self._words.values() for word in asked & found)
         number = len(verified)
         self._weights = {word: math.log(1 + (number - counts[word] + 0.5) / (counts[word] + 0.5)) for word in asked}
@@ -143,7 +146,7 @@ class _Coverage:
 
 def _folded(candidate: Candidate) -> Set[str]:
     text = "\n".join((candidate.title, *candidate.chunk.headings, candidate.chunk.text))
-    return folded_words(text)
+    return frozenset(folded_words(text))
 
 
 def _order(ranked: Ranked) -> tuple[float, int, DocumentKey, int]:
@@ -157,7 +160,8 @@ def _collapse(ordered: Iterable[Ranked]) -> list[Ranked]:
     fingerprints: list[frozenset[tuple[str, ...]]] = []
     for ranked in ordered:
         fingerprint = _shingles(ranked.passage.chunk.text)
-        twin = next((i for i, other in enumerate(fingerprints) if _alike(fingerprint, other)), None)
+        sample = sorted(fingerprint, key=hash)[:_SAMPLE]
+        twin = next((i for i, other in enumerate(fingerprints) if _alike(fingerprint, other, sample)), None)
         if twin is None:
             kept.append(ranked)
             fingerprints.append(fingerprint)
@@ -168,9 +172,12 @@ def _collapse(ordered: Iterable[Ranked]) -> list[Ranked]:
 
 def _shingles(text: str) -> frozenset[tuple[str, ...]]:
     """Triples of neighbouring words; empty for a text too short to be called a copy of another."""
-    folded = [word.folded for word in words(text)]
+    folded = folded_words(text)
     return frozenset(zip(folded, folded[1:], folded[2:], strict=False)) if len(folded) >= _COPY_WORDS else frozenset()
 
 
-def _alike(one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -> bool:
-    return bool(one) and len(one & other) >= _SAME * len(one | other)
+def _alike(
+    one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]], sample: Iterable[tuple[str, ...]]
+) -> bool:
+    """sample: a few of `one`: most passages are told apart by these alone, and all of them are compared with all."""
+    return not other.isdisjoint(sample) and len(one & other) >= _SAME * len(one | other)

@@ -33,17 +33,11 @@ def words(text: str) -> Iterator[Word]:
             yield Word(fold(match[0]), match.start(), match.end())
 
 
-def folded_words(text: str) -> set[str]:
-    """The words of a text as compared. Every search folds some hundred passages, most of them plain ASCII."""
+def folded_words(text: str) -> list[str]:
+    """The words of a text in order, as compared. Every search folds some hundred passages, most of them plain ASCII."""
     if text.isascii():
-        return set(_ASCII_WORD.findall(text.lower()))
-    found: set[str] = set()
-    for word in _WORD.findall(text):
-        if _UNSPACED_START.match(word):
-            found.update(pair.folded for pair in _pairs(word, 0))
-        else:
-            found.add(fold(word))
-    return found
+        return _ASCII_WORD.findall(text.lower())
+    return [word.folded for word in words(text)]
 
 
 def fold(word: str) -> str:
