@@ -42,6 +42,9 @@ _FILE_PROPERTIES = (
     "<oc:owner-id/><nc:mount-type/><nc:is-mount-root/><nc:upload_time/><nc:share-attributes/><oc:checksums/>"
 )
 
+# A property that only some ask for: the server looks up what each user may see of it.
+TAGS = "<nc:system-tags/>"
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -61,6 +64,12 @@ class Node:
     mount_type: str  # "" for the user's own storage; "shared", "group", "external", …
     is_mount_root: bool
     downloadable: bool
+    tags: tuple[str, ...] = ()  # names of the tags that the user may see, where TAGS was asked for
+
+    @property
+    def name(self) -> str:
+        """The last part of its path; empty for the root."""
+        return self.path.rpartition("/")[2]
 
     @property
     def readable(self) -> bool:
@@ -78,6 +87,10 @@ class Entry:
     def text(self, name: str) -> str:
         """A property's text by prefixed name ("d:getetag"); empty when absent."""
         return self.properties.findtext(name, "", _NAMESPACES) or ""
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """The texts of all properties at a path of prefixed names."""
+        return tuple(found.text or "" for found in self.properties.iterfind(name, _NAMESPACES))
 
     def has(self, name: str) -> bool:
         """Whether the property (or a path below it) is present."""
@@ -114,38 +127,49 @@ def _entry(response: Element) -> Entry:
     return Entry(unquote(response.findtext("d:href", "", _NAMESPACES) or ""), found)
 
 
-async def propfind(session: Session, path: str, *, depth: int) -> list[Node]:
-    """A node (depth 0) or a folder and what lies directly in it (depth 1, the folder first)."""
-    body = f'<?xml version="1.0"?><d:propfind {_XMLNS}><d:prop>{_FILE_PROPERTIES}</d:prop></d:propfind>'
+async def propfind(session: Session, path: str, *, depth: int, more: str = "") -> list[Node]:
+    """A node (depth 0) or a folder and what lies directly in it (depth 1, the folder first). more: TAGS, if wanted."""
+    body = f'<?xml version="1.0"?><d:propfind {_XMLNS}><d:prop>{_FILE_PROPERTIES}{more}</d:prop></d:propfind>'
     reply = await session.request(
         "PROPFIND", files_path(session.user, path), content=body, headers={**_XML, "Depth": str(depth)}
     )
     return _nodes(session, reply)
 
 
-async def search_ids(session: Session, ids: Iterable[int]) -> list[Node]:
-    """Every path at which the user has one of these file ids: one request per 100 ids, the home root excepted."""
+async def search_ids(session: Session, ids: Iterable[int], *, named: str = "", more: str = "") -> list[Node]:
+    """Every path at which the user has one of these file ids: one request per 100 ids, the home root excepted.
+
+    named: also all that has this name, unless the ids leave no room for one more operator. more: TAGS, if wanted.
+    """
     wanted = sorted(set(ids))
     nodes: list[Node] = []
     for first in range(0, len(wanted), MAX_IDS):
-        tests = "".join(
-            f"<d:eq><d:prop><oc:fileid/></d:prop><d:literal>{fileid}</d:literal></d:eq>"
-            for fileid in wanted[first : first + MAX_IDS]
-        )
-        nodes += await _search(session, f"<d:or>{tests}</d:or>")
+        tests = [_equal("oc:fileid", str(fileid)) for fileid in wanted[first : first + MAX_IDS]]
+        if named and len(tests) < MAX_IDS:
+            tests.append(_equal("d:displayname", named))
+        nodes += await _search(session, f"<d:or>{''.join(tests)}</d:or>", more)
     return nodes
 
 
-async def search_folders(session: Session) -> list[Node]:
-    """All folders that the user has, with their ETags, mounted ones included: one request."""
-    return await _search(session, "<d:is-collection/>")
+async def search_folders(session: Session, *, named: str = "", more: str = "") -> list[Node]:
+    """All folders that the user has, with their ETags, mounted ones included: one request.
+
+    named: also all that has this name. more: TAGS, if wanted.
+    """
+    folders = "<d:is-collection/>"
+    where = f"<d:or>{folders}{_equal('d:displayname', named)}</d:or>" if named else folders
+    return await _search(session, where, more)
 
 
-async def _search(session: Session, where: str) -> list[Node]:
+def _equal(name: str, value: str) -> str:
+    return f"<d:eq><d:prop><{name}/></d:prop><d:literal>{escape(value)}</d:literal></d:eq>"
+
+
+async def _search(session: Session, where: str, more: str) -> list[Node]:
     scope = escape(f"/files/{session.user}")
     body = (
         f'<?xml version="1.0"?><d:searchrequest {_XMLNS}><d:basicsearch>'
-        f"<d:select><d:prop>{_FILE_PROPERTIES}</d:prop></d:select>"
+        f"<d:select><d:prop>{_FILE_PROPERTIES}{more}</d:prop></d:select>"
         f"<d:from><d:scope><d:href>{scope}</d:href><d:depth>infinity</d:depth></d:scope></d:from>"
         f"<d:where>{where}</d:where></d:basicsearch></d:searchrequest>"
     )
@@ -254,6 +278,7 @@ def _node(entry: Entry, prefix: re.Pattern[str]) -> Node | None:
         mount_type=entry.text("nc:mount-type"),
         is_mount_root=entry.text("nc:is-mount-root") == "true",
         downloadable=_downloadable(entry.text("nc:share-attributes")),
+        tags=entry.texts("nc:system-tags/nc:system-tag"),
     )
 
 

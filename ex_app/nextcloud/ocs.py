@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
 # SPDX-License-Identifier: AGPL-3.0-or-later
-"""OCS calls: who exists, who is enabled, which Nextcloud this is."""
+"""OCS calls: who exists, who is enabled, which single files somebody received."""
 
 from __future__ import annotations
 
@@ -36,6 +36,18 @@ async def is_enabled(session: Session) -> bool:
 async def has_content(session: Session) -> bool:
     """Whether this user is enabled and has ever logged in; before that a home has nothing in it."""
     return bool((await _account(session)).get("lastLogin"))
+
+
+async def received_files(session: Session) -> frozenset[int]:
+    """Ids of all single files that others share with this user, wherever he keeps them; not those he did not accept.
+
+    GET apps/files_sharing/api/v1/shares takes Nextcloud some milliseconds for each share, folders included.
+    """
+    data = await call(session, "apps/files_sharing/api/v1/shares", shared_with_me="true")
+    try:
+        return frozenset(int(row["file_source"]) for row in data if row["item_type"] == "file")
+    except (KeyError, TypeError, ValueError) as error:
+        raise NextcloudUnavailable("Nextcloud's list of shares has another shape") from error
 
 
 async def _account(session: Session) -> dict[str, Any]:

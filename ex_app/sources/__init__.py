@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
 # SPDX-License-Identifier: AGPL-3.0-or-later
-"""One module per kind of content. A new source is a new module here plus one line in `SOURCES`."""
+"""One module per kind of content. A new source is a new module here plus its name in `SOURCES` and `open_sources`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from ex_app.sources.file import FileSource
 SOURCES: tuple[type[Source], ...] = (FileSource, DeckCardSource)
 
 
-def open_sources() -> Mapping[str, Source]:
-    """Every registered source by name."""
-    return {source.name: source for source in (kind() for kind in SOURCES)}
+def open_sources(*, excluded_tags: str = "") -> Mapping[str, Source]:
+    """Every registered source by name. excluded_tags: as in the settings; who carries one of them is not shown."""
+    sources: tuple[Source, ...] = (FileSource(excluded_tags=excluded_tags), DeckCardSource())
+    return {source.name: source for source in sources}
 
 
 __all__ = ["SOURCES", "Source", "open_sources"]

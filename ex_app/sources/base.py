@@ -60,3 +60,6 @@ class Source(Protocol):
 
     async def reach(self, session: Session) -> Reach:
         """The containers and single documents that are open to the user."""
+
+    async def late_reach(self, session: Session) -> Reach:
+        """What else is open to the user, as far as Nextcloud takes long to tell it. Comes after `reach`, or never."""

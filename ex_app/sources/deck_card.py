@@ -123,6 +123,10 @@ class DeckCardSource:
         """The boards that the user sees."""
         return Reach(scopes=frozenset(await _boards(session)))
 
+    async def late_reach(self, session: Session) -> Reach:
+        """Nothing: boards are told at once."""
+        return Reach()
+
     async def _find(self, session: Session, key: DocumentKey, known: Collection[ScopeId]) -> tuple[_Card, str]:
         boards = await _boards(session)
         likely = [scope for scope in known if scope in boards]

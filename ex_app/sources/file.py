@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -30,9 +30,10 @@ from ex_app.domain import (
     Verdict,
     Version,
 )
-from ex_app.nextcloud import dav
+from ex_app.nextcloud import dav, ocs
 from ex_app.nextcloud.dav import Node
 from ex_app.nextcloud.session import Reply, Session
+from ex_app.sources.excluded import NOINDEX, Exclusions, carries, folders_above, quiet_folders, tag_names
 
 NAME = "file"
 
@@ -52,13 +53,19 @@ _NOTE_SUFFIXES = frozenset({".md", ".txt"})
 
 
 class FileSource:
-    """Implements Source for files. Keeps a short memory of harmless facts about accounts."""
+    """Implements Source for files. Keeps a short memory of harmless facts about accounts.
+
+    excluded_tags: names of tags, separated by commas; what carries one, or lies in such a folder, is hidden.
+    """
 
     name = NAME
     kinds = frozenset({"file", "note"})
     shared_walks = False
 
-    def __init__(self) -> None:
+    def __init__(self, *, excluded_tags: str = "") -> None:
+        self._tags = tag_names(excluded_tags)
+        self._more = dav.TAGS if self._tags else ""
+        self._excluded: dict[str, Exclusions] = {}
         self._homes: dict[str, tuple[float, ScopeId]] = {}
         self._notes_paths: dict[str, tuple[float, str]] = {}
 
@@ -123,24 +130,67 @@ class FileSource:
     async def verify(
         self, session: Session, suspects: Mapping[DocumentKey, Collection[ScopeId]]
     ) -> dict[DocumentKey, Verdict]:
-        """One SEARCH per 100 ids. Several paths to one file: the one that allows most counts and is the link."""
+        """One SEARCH per 100 ids. Several paths to one file: the one that allows most counts and is the link.
+
+        The same answer tells tags and ".noindex" files; the folders known from the last reach are hidden too, as an
+        answer about exactly 100 ids has no room for more and a file does not tell the tags of its folders.
+        """
         nodes, notes_path = await asyncio.gather(
-            dav.search_ids(session, (key.id for key in suspects)), self._notes_path(session)
+            dav.search_ids(session, (key.id for key in suspects), named=NOINDEX, more=self._more),
+            self._notes_path(session),
         )
+        excluded = self._excluded.get(session.user, Exclusions()) | Exclusions(quiet_folders(nodes))
         by_id: dict[int, list[Node]] = {}
         for node in nodes:
             by_id.setdefault(node.fileid, []).append(node)
-        return {key: _verdict(by_id.get(key.id, []), notes_path) for key in suspects}
+        verdicts: dict[DocumentKey, Verdict] = {}
+        for key, scopes in suspects.items():
+            seen = by_id.get(key.id, [])
+            hidden = not excluded.scopes.isdisjoint(scopes) or any(self._hides(excluded, node) for node in seen)
+            verdicts[key] = Refused.DENIED if hidden else _verdict(seen, notes_path)
+        return verdicts
+
+    def _hides(self, excluded: Exclusions, node: Node) -> bool:
+        return excluded.hold(node.path) or carries(node, self._tags)
 
     async def reach(self, session: Session) -> Reach:
-        """Home, every mounted folder, and single files received where Nextcloud puts them: at the top or as a note."""
+        """Home, every mounted folder, and single files received where Nextcloud puts them: at the top or as a note.
+
+        Where they lie in an excluded folder, they are to be avoided.
+        """
         top, folders, notes = await asyncio.gather(
-            dav.propfind(session, "", depth=1), dav.search_folders(session), self._notes(session)
+            dav.propfind(session, "", depth=1, more=self._more),
+            dav.search_folders(session, named=NOINDEX, more=self._more),
+            self._notes(session),
         )
-        home = frozenset(_scope(node) for node in top if not node.path)
-        mounts = [node for node in (*top, *folders, *notes) if node.is_mount_root]
-        scopes = frozenset(_scope(node) for node in mounts if node.is_folder)
-        return Reach(home | scopes, frozenset(DocumentKey(NAME, node.fileid) for node in mounts if not node.is_folder))
+        seen = [*top, *folders, *notes]
+        excluded = self._exclusions(seen)
+        self._excluded[session.user] = excluded
+        open_to = [node for node in seen if not node.path or node.is_mount_root]
+        scopes = frozenset(_scope(node) for node in open_to if node.is_folder)
+        documents = frozenset(DocumentKey(NAME, node.fileid) for node in open_to if not node.is_folder)
+        return Reach(scopes - excluded.scopes, documents, avoid=excluded.scopes)
+
+    async def late_reach(self, session: Session) -> Reach:
+        """Single files that were received and put anywhere."""
+        try:
+            received = await ocs.received_files(session)
+        except (Missing, NotPermitted):  # sharing is switched off, for all or for this user
+            return Reach()
+        return Reach(documents=frozenset(DocumentKey(NAME, fileid) for fileid in received))
+
+    def _exclusions(self, nodes: Iterable[Node]) -> Exclusions:
+        """What folders and ".noindex" files tell. A document knows its scopes up to its mount: mounts count too."""
+        nodes = list(nodes)
+        folders = {node.path: node for node in nodes if node.is_folder}
+        paths = quiet_folders(nodes) | {path for path, folder in folders.items() if carries(folder, self._tags)}
+        inside = Exclusions(paths)
+        scopes = {
+            _scope(folder)
+            for path, folder in folders.items()
+            if path in paths or (folder.is_mount_root and inside.hold(path))
+        }
+        return Exclusions(paths, frozenset(scopes))
 
     async def _scopes(self, session: Session, node: Node, folders: dict[str, Node]) -> tuple[ScopeId, ...]:
         paths = [str(parent) for parent in PurePosixPath(node.path).parents if str(parent) != "."]
@@ -197,9 +247,7 @@ def _scope(folder: Node) -> ScopeId:
 
 def _ancestors(path: str, by_path: Mapping[str, Node]) -> tuple[ScopeId, ...] | None:
     """The folders above, outermost first; None when one is missing (the tree changed while we looked)."""
-    if not path:
-        return ()
-    parents = [("" if str(parent) == "." else str(parent)) for parent in PurePosixPath(path).parents]
+    parents = folders_above(path)
     if any(parent not in by_path for parent in parents):
         return None
     return tuple(_scope(by_path[parent]) for parent in reversed(parents))
