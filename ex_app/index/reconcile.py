@@ -83,6 +83,11 @@ class Reconciler:
 
         Raises NextcloudUnavailable, NotPermitted or Missing when it is not the user but the server that is in trouble.
         """
+        for user in await self.registry.everybody_opted_out():
+            await self._leave_out(user)
+        for user in await self.registry.returned():
+            await self._forget_own_walks(user)
+            await self.registry.welcome(user)
         for user in await self.registry.everybody() - set(users):
             await self._see_off(user)
         walked: list[str] = []
@@ -114,10 +119,29 @@ class Reconciler:
         await self.registry.forget_hidden(self.registry.now() - _REMEMBERED_S)
 
     async def walk(self, user: str) -> None:
-        """Bring the registry's work up to what the user's tree shows now."""
+        """Bring the registry's work up to what the user's tree shows now; who opted out is walked for others alone."""
         session = self.nextcloud.as_user(user)
+        is_left_out = bool(await self.registry.opted_out([user]))
         for source in self.sources.values():
-            await self._walk(source, session)
+            if source.shared_walks or not is_left_out:
+                await self._walk(source, session)
+
+    async def _leave_out(self, user: str) -> None:
+        """Who opted out: nothing that lies in his own storage stays in the index, nor the names of his folders.
+
+        Points go before their documents are hidden: a crash in between is made good by the next sweep.
+        """
+        own = {source.name for source in self.sources.values() if not source.shared_walks}
+        for key in await self.registry.owned(user):
+            if key.source in own:
+                await self.vectors.drop(key)
+                await self.registry.hide(key)
+        await self._forget_own_walks(user)
+
+    async def _forget_own_walks(self, user: str) -> None:
+        for source in self.sources.values():
+            if not source.shared_walks:
+                await self.registry.forget_walker(source.name, user)
 
     async def _see_off(self, user: str) -> None:
         """An account that was deleted: what it owned goes, and others walk what it walked for them."""

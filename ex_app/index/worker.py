@@ -59,6 +59,10 @@ _BROKEN_S = 60.0
 _IDLE_S = 1.0
 
 
+class _LeftOut(SemanticSearchError):
+    """The document lies in the storage of somebody who opted out."""
+
+
 class Extracts(Protocol):
     """What the write path needs of extraction."""
 
@@ -161,7 +165,7 @@ class Worker:
         source = self.sources[item.key.source]
         try:
             read = await self._read(item, row, source)
-        except Missing:
+        except (Missing, _LeftOut):
             await self._gone(item)
             return
         if read.fault is None:
@@ -198,12 +202,26 @@ class Worker:
         return read
 
     async def _read_as(self, session: Session, item: Work, row: DocumentRow | None, source: Source) -> _Read:
+        """Raises _LeftOut, before its text is read where possible, when it lies with somebody who opted out."""
         known = row.scopes if row else ()
+        if row is not None and await self._is_left_out(row.owner, source):
+            # It may have been taken into another home meanwhile.
+            await self._demand_is_in(await source.locate(session, item.key, known), source)
         try:
-            return _Read(session, await source.fetch(session, item.key, known, limit=self._limit))
+            read = _Read(session, await source.fetch(session, item.key, known, limit=self._limit))
         except Unindexable as fault:
             sighting = await source.locate(session, item.key, known)
-            return _Read(session, Fetched(sighting, b"", settled=True), fault)
+            read = _Read(session, Fetched(sighting, b"", settled=True), fault)
+        await self._demand_is_in(read.fetched.sighting, source)
+        return read
+
+    async def _demand_is_in(self, sighting: Sighting, source: Source) -> None:
+        if await self._is_left_out(sighting.owner, source):
+            raise _LeftOut("its owner wants it left out")
+
+    async def _is_left_out(self, owner: str, source: Source) -> bool:
+        """Of what is walked for all members nobody's wish decides alone."""
+        return bool(owner) and not source.shared_walks and bool(await self.registry.opted_out([owner]))
 
     async def _index(
         self, item: Work, row: DocumentRow | None, fetched: Fetched, *, source: Source, session: Session
@@ -227,6 +245,10 @@ class Worker:
         )
         await self.vectors.write(points)
         now = await self._look_again(source, session, fetched.sighting)
+        if await self._is_left_out(now.owner, source):
+            await self.vectors.drop_generation(item.key, item.generation)
+            await self._gone(item)
+            return
         if now.scopes != fetched.sighting.scopes or now.path != fetched.sighting.path:
             await self._set_place(now)
         still = (now.version, now.owner) == (fetched.sighting.version, fetched.sighting.owner)
@@ -283,7 +305,10 @@ class Worker:
         await self.registry.finish(item)
 
     async def _gone(self, item: Work) -> None:
-        """Its owner (or the reader who used to find it) has it no more. A fresh sighting brings it back."""
+        """Its owner (or the reader who used to find it) has it no more, or wants it left out.
+
+        A fresh sighting brings it back.
+        """
         await self.registry.hide(item.key, item=item)
         row = await self.registry.document(item.key)
         if row is None or not row.live:  # else our lease was lost, and whoever took over found it

@@ -140,3 +140,12 @@ pulses = Table(
     Column("pulse", Text, nullable=False),
     Column("walked_at", Float(53), nullable=False),
 )
+
+# Who wants what lies in his own storage left out, and since when; returned: he took it back and no sweep knows yet.
+opted_out = Table(
+    "opted_out",
+    metadata,
+    Column("user", Text, primary_key=True),
+    Column("since", Float(53), nullable=False),
+    Column("returned", Boolean, nullable=False, server_default=false()),
+)
