@@ -29,7 +29,7 @@ class Hashing:
     async def info(self) -> ModelInfo:
         return ModelInfo("hashing", _DIMENSIONS, 256, unrelated=0.1, related=0.5)
 
-    async def query(self, text: str) -> tuple[float, ...]:
+    async def query(self, text: str, *, user: str) -> tuple[float, ...]:
         return tuple(_direction(text).tolist())
 
     async def documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:

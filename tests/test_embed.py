@@ -49,7 +49,7 @@ def _raw(settings: Settings) -> httpx.AsyncClient:
 
 
 async def test_a_question_is_nearest_to_the_passage_that_answers_it(embedder: Embedder) -> None:
-    question = await embedder.query("how expensive may my accommodation be?")
+    question = await embedder.query("how expensive may my accommodation be?", user="anna")
     passages = await embedder.documents(PASSAGES)
     assert int(np.argmax(passages @ np.array(question))) == 0
 
@@ -60,14 +60,14 @@ async def test_vectors_have_unit_length_and_the_stated_dimensions(embedder: Embe
     assert passages.dtype == np.float32
     assert passages.shape == (len(PASSAGES), info.dimensions)
     assert np.allclose(np.linalg.norm(passages, axis=1), 1.0, atol=1e-5)
-    assert abs(np.linalg.norm(await embedder.query("hotel")) - 1.0) < 1e-5
+    assert abs(np.linalg.norm(await embedder.query("hotel", user="anna")) - 1.0) < 1e-5
 
 
 async def test_the_yardstick_tells_answers_from_noise(embedder: Embedder) -> None:
     """Measured at start: a question is far nearer to its answer than to passages about something else."""
     info = await embedder.info()
     assert info.related - info.unrelated > 0.3
-    asked = np.array(await embedder.query("how expensive may my accommodation be?"))
+    asked = np.array(await embedder.query("how expensive may my accommodation be?", user="anna"))
     cosines = sorted(await embedder.documents(PASSAGES) @ asked)
     middle = (info.related + info.unrelated) / 2
     assert cosines[-1] > middle > cosines[-2]
@@ -97,7 +97,7 @@ async def test_a_question_is_answered_while_a_long_indexing_job_runs(embedder: E
     waits = []
     while not job.done() and len(waits) < 20:
         started = time.monotonic()
-        await embedder.query(f"question number {len(waits)}")
+        await embedder.query(f"question number {len(waits)}", user="anna")
         waits.append(time.monotonic() - started)
     assert not job.done(), "the job must outlast the questions for this test to mean anything"
     job.cancel()
@@ -106,7 +106,7 @@ async def test_a_question_is_answered_while_a_long_indexing_job_runs(embedder: E
 
 
 async def test_half_characters_of_a_broken_client_do_no_harm(embedder: Embedder) -> None:
-    assert len(await embedder.query("hotel \ud83d")) == (await embedder.info()).dimensions
+    assert len(await embedder.query("hotel \ud83d", user="anna")) == (await embedder.info()).dimensions
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ async def test_without_the_process_callers_are_told_and_later_calls_recover(tmp_
     settings = Settings(app_secret="unused", app_persistent_storage=tmp_path, search_deadline_s=20)
     client = Embedder(settings)
     with pytest.raises(EmbedderUnavailable):
-        await client.query("hotel")
+        await client.query("hotel", user="anna")
     with pytest.raises(EmbedderUnavailable):
         await client.documents(PASSAGES)
     settings.embed_socket.parent.mkdir()
@@ -156,7 +156,7 @@ async def test_nonsense_from_the_socket_is_an_unavailable_embedder(tmp_path: Pat
     async with await asyncio.start_unix_server(nonsense, settings.embed_socket):
         client = Embedder(settings)
         with pytest.raises(EmbedderUnavailable):
-            await client.query("hotel")
+            await client.query("hotel", user="anna")
         with pytest.raises(EmbedderUnavailable):
             await client.info()
         await client.close()
@@ -176,7 +176,7 @@ async def test_a_restarted_process_is_found_again_behind_a_connection_that_died(
     client = Embedder(settings)
     for question in ("before", "after"):
         server = await asyncio.start_unix_server(process, settings.embed_socket)
-        assert await client.query(question) == (1.0,)
+        assert await client.query(question, user="anna") == (1.0,)
         server.close()
         for writer in writers:
             writer.transport.abort()

@@ -64,7 +64,7 @@ async def test_the_tool_says_that_it_only_reads_and_what_it_answers(town: Town, 
     assert (tool.annotations.read_only_hint, tool.annotations.open_world_hint) == (True, False)
     assert tool.input_schema["required"] == ["query"]
     assert tool.output_schema is not None
-    assert set(tool.output_schema["properties"]) == {"results", "degraded"}
+    assert set(tool.output_schema["properties"]) == {"results", "degraded", "next_cursor"}
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

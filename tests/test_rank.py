@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from town import Page, Town
 
 from ex_app.domain import Candidate, Chunk, DocumentKey, Granted, Place, Version
-from ex_app.search import service
+from ex_app.search import rounds, service
 from ex_app.search.rank import Scale, rank
 
 stories = pytest.mark.asyncio(loop_scope="session")
@@ -191,8 +191,8 @@ async def test_the_one_note_is_found_among_many_better_files(town: Town, monkeyp
         town.write("alice", f"/Offices/Hotel price limit {number}.md", a_trip_policy(number))
     town.write("alice", "/Notes/Lodging.md", HOTELS)
     await town.settle()
-    monkeypatch.setattr(service, "_DOCUMENTS", 3)
-    monkeypatch.setattr(service, "_PASSAGES", 3)
+    monkeypatch.setattr(rounds, "DOCUMENTS", 3)
+    monkeypatch.setattr(rounds, "PASSAGES", 3)
     monkeypatch.setattr(service, "_LARGEST_PAGE", 3)
     assert (await town.search("alice", QUESTION, limit=3, kind="note")).titles == ["Lodging"]
 

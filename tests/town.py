@@ -108,6 +108,7 @@ class Page:
 
     hits: list[dict[str, Any]]
     degraded: bool
+    cursor: str = ""
 
     @property
     def titles(self) -> list[str]:

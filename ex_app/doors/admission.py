@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ex_app.domain import NotAvailable
-from ex_app.search.service import Caller
+from ex_app.search.question import Caller
 
 
 class Busy(NotAvailable):

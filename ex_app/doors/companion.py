@@ -17,8 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ex_app.domain import BadRequest, Candidate, DocumentKey, Filters, Reach, ScopeId
 from ex_app.doors.proof import is_proven
+from ex_app.search.question import Caller, Question
 from ex_app.search.rank import LEXICAL_WEIGHT, LEXICAL_WEIGHT_WITHIN, Scale
-from ex_app.search.service import Caller, Question, Search, Suggestions
+from ex_app.search.service import Search, Suggestions
 
 PATH = "/companion/candidates"
 
@@ -61,6 +62,7 @@ def companion_routes(
         asked = _parse(body)
         search = await open_search()
         found = await search.suggest(
+            caller.user,
             Question(
                 asked.term,
                 filters=Filters(owner=asked.owner, modified_after=asked.since, modified_before=asked.until),

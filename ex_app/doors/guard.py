@@ -19,7 +19,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ex_app.search.service import Caller
+from ex_app.search.question import Caller
 from ex_app.settings import Settings
 
 
@@ -41,6 +41,8 @@ ROUTES: Mapping[tuple[str, str], Who] = {
     ("POST", "/companion/candidates"): Who.COMPANION,
     ("GET", "/api/search"): Who.USER,
     ("GET", "/api/status"): Who.USER,
+    ("GET", "/api/me"): Who.USER,
+    ("PUT", "/api/me"): Who.USER,
     ("POST", "/mcp"): Who.USER,
     ("GET", "/mcp"): Who.USER,
     ("DELETE", "/mcp"): Who.USER,

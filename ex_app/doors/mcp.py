@@ -22,7 +22,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ex_app.domain import Hit, SemanticSearchError
 from ex_app.doors.admission import Admission
 from ex_app.doors.sentences import sentence
-from ex_app.search.service import Caller, Question, Search
+from ex_app.search.question import Caller, Question
+from ex_app.search.service import Search
 from ex_app.settings import Settings
 
 DocType = Literal["file", "note", "deck_card"]
@@ -47,6 +48,7 @@ class McpAnswer(BaseModel):
 
     results: list[McpHit]
     degraded: bool = Field(description="True if a part of Nextcloud did not answer: results may be missing")
+    next_cursor: str = Field(description="Pass as cursor, with the same query, for more; empty if there is no more")
 
 
 class McpDoor:
@@ -91,22 +93,24 @@ class McpDoor:
             query: Annotated[str, Field(description="What to look for, in any language")],
             limit: Annotated[int, Field(description="1 to 100")] = 10,
             doc_types: Annotated[list[DocType] | None, Field(description="Only these kinds")] = None,
+            cursor: Annotated[str, Field(description="next_cursor of the answer to continue")] = "",
         ) -> McpAnswer:
             """Find files, notes and Deck cards by meaning. Every result was verified: the user can open it now."""
-            return await self._search(query, limit, doc_types)
+            return await self._search(query, limit, doc_types, cursor)
 
         return server
 
-    async def _search(self, query: str, limit: int, doc_types: list[DocType] | None) -> McpAnswer:
+    async def _search(self, query: str, limit: int, doc_types: list[DocType] | None, cursor: str) -> McpAnswer:
         caller = self._caller.get()
         try:
-            question = Question(query, limit, kinds=frozenset(doc_types or ()))
+            question = Question(query, limit, kinds=frozenset(doc_types or ()), cursor=cursor)
             with self._admission.admit(caller):
                 answer = await (await self._open_search()).search(caller, question)
         except SemanticSearchError as error:
             # Of any other exception the model would be told nothing that it could act on.
             raise ToolError(sentence(error)) from error
-        return McpAnswer(results=[self._hit(hit) for hit in answer.hits], degraded=answer.degraded)
+        hits = [self._hit(hit) for hit in answer.hits]
+        return McpAnswer(results=hits, degraded=answer.degraded, next_cursor=answer.cursor)
 
     def _hit(self, hit: Hit) -> McpHit:
         return McpHit(

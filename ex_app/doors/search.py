@@ -12,7 +12,8 @@ from fastapi.responses import JSONResponse
 
 from ex_app.domain import Answer, Filters, Hit, Progress
 from ex_app.doors.admission import Admission
-from ex_app.search.service import Caller, Question, Search
+from ex_app.search.question import Caller, Question
+from ex_app.search.service import Search
 
 OpensSearch = Callable[[], Awaitable[Search]]
 ReportsProgress = Callable[[str], Awaitable[Progress]]
@@ -31,11 +32,12 @@ def search_routes(open_search: OpensSearch, admission: Admission, progress: Repo
         owner: str | None = None,
         since: int | None = None,
         until: int | None = None,
+        cursor: str = "",
     ) -> JSONResponse:
         # One comma-separated parameter: AppAPI's proxy keeps only the last of a repeated one.
         caller: Caller = request.state.caller
         filters = Filters(owner=owner or None, modified_after=since, modified_before=until)
-        question = Question(q, limit, filters, frozenset(filter(None, kind.split(","))))
+        question = Question(q, limit, filters, frozenset(filter(None, kind.split(","))), cursor)
         with admission.admit(caller):
             answer = await (await open_search()).search(caller, question)
         return JSONResponse(answer_json(answer))
@@ -50,8 +52,8 @@ def search_routes(open_search: OpensSearch, admission: Admission, progress: Repo
 
 
 def answer_json(answer: Answer) -> dict[str, Any]:
-    """What a client sees of an answer."""
-    return {"hits": [hit_json(hit) for hit in answer.hits], "degraded": answer.degraded}
+    """What a client sees of an answer. `cursor`: to ask the same question with, for what comes after these hits."""
+    return {"hits": [hit_json(hit) for hit in answer.hits], "degraded": answer.degraded, "cursor": answer.cursor}
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class Embedder:
             base_url="http://embed",
             timeout=httpx.Timeout(self._query_timeout, pool=None),
         )
-        self._remembered: OrderedDict[str, tuple[float, ...]] = OrderedDict()
+        self._remembered: OrderedDict[tuple[str, str], tuple[float, ...]] = OrderedDict()
 
     async def info(self) -> ModelInfo:
         """Which model answers."""
@@ -61,14 +61,18 @@ class Embedder:
         except (TypeError, ValueError) as error:
             raise EmbedderUnavailable("the embedding process answered nonsense") from error
 
-    async def query(self, text: str) -> tuple[float, ...]:
-        """The vector of a question, of unit length; waits no longer than a search may take."""
-        if text in self._remembered:
-            self._remembered.move_to_end(text)
-            return self._remembered[text]
+    async def query(self, text: str, *, user: str) -> tuple[float, ...]:
+        """The vector of a user's question, of unit length; waits no longer than a search may take.
+
+        Remembered for this user alone: how fast an answer comes must not tell what somebody else asked.
+        """
+        known = (user, text)
+        if known in self._remembered:
+            self._remembered.move_to_end(known)
+            return self._remembered[known]
         rows = await self._rows("/query", {"text": text}, expected=1, timeout=self._query_timeout)
         vector = tuple(rows[0].tolist())
-        self._remembered[text] = vector
+        self._remembered[known] = vector
         if len(self._remembered) > _REMEMBERED:
             self._remembered.popitem(last=False)
         return vector

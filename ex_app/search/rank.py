@@ -63,7 +63,8 @@ class Scale:
 class Ranked:
     """A verified document with the passage that answers best and its relevance in [0, 1].
 
-    words: those of the question, folded, that tell passages apart; worth marking in a quote.
+    words: those of the question, folded, that tell passages apart; worth marking in a quote. copies: documents with the
+    same passage that this one stands for.
     """
 
     document: DocumentKey
@@ -71,6 +72,7 @@ class Ranked:
     passage: Candidate
     score: float
     words: frozenset[str]
+    copies: int = 0
 
 
 def rank(
@@ -165,8 +167,10 @@ def _collapse(ordered: Iterable[Ranked]) -> list[Ranked]:
         if twin is None:
             kept.append(ranked)
             fingerprints.append(fingerprint)
-        elif ranked.grant.mtime > kept[twin].grant.mtime:
-            kept[twin] = replace(ranked, score=kept[twin].score)
+            continue
+        first = kept[twin]
+        newest = replace(ranked, score=first.score) if ranked.grant.mtime > first.grant.mtime else first
+        kept[twin] = replace(newest, copies=first.copies + 1)
     return kept
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -16,8 +16,6 @@ from ex_app.domain import (
     BadRequest,
     Candidate,
     DocumentKey,
-    Filters,
-    Granted,
     Hit,
     Lane,
     Missing,
@@ -28,27 +26,21 @@ from ex_app.domain import (
 )
 from ex_app.nextcloud import ocs
 from ex_app.nextcloud.session import Nextcloud
+from ex_app.search.crowds import Crowds
+from ex_app.search.cursor import Cursors
 from ex_app.search.excerpt import excerpt
-from ex_app.search.rank import Ranked, Scale, promising, rank
+from ex_app.search.question import Caller, QueryVector, Question
+from ex_app.search.rank import Ranked, Scale, rank
 from ex_app.search.reach import Known, ReachBook
 from ex_app.search.refresh import MAX_DOCUMENTS, Refresher
-from ex_app.search.verify import Verdicts, verify
+from ex_app.search.rounds import Outcome, Rounds
 from ex_app.settings import Settings
 from ex_app.sources import Source
-from ex_app.store.documents import LiveRow, Status
+from ex_app.store.documents import LiveRow
 from ex_app.store.registry import Due, Registry
 from ex_app.store.vectors import Vectors
 
 log = logging.getLogger(__name__)
-
-MAX_LIMIT = 100
-MAX_TIME = 10**12  # seconds since 1970; beyond it engines and databases lose count
-MAX_QUERY = 10_000  # characters; the model reads the first few hundred words anyway
-
-# Passages per leg and documents verified per round: one Nextcloud request for files and notes.
-_PASSAGES = 200
-_DOCUMENTS = 100
-_ROUNDS = 3
 
 # Pages grow to this many hits (Nextcloud's search bar asks for 5, 10 … 25). Gathering for the largest one every time
 # keeps the order the same when a page grows.
@@ -61,8 +53,8 @@ _STARVED = 0.5
 class Embeds(Protocol):
     """What search needs of the dense model."""
 
-    async def query(self, text: str) -> tuple[float, ...]:
-        """The vector of a question."""
+    async def query(self, text: str, *, user: str) -> tuple[float, ...]:
+        """The vector of a user's question."""
 
 
 class EncodesQueries(Protocol):
@@ -70,41 +62,6 @@ class EncodesQueries(Protocol):
 
     def encode_query(self, text: str) -> Sparse:
         """The BM25 vector of a question."""
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who asks. vouched: Nextcloud itself authenticated this user for this very request, so the account is enabled."""
-
-    user: str
-    vouched: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What is asked; raises BadRequest when it cannot be answered."""
-
-    text: str
-    limit: int = 10
-    filters: Filters = field(default_factory=Filters)
-    kinds: frozenset[str] = frozenset()  # of Place.kind; empty for all
-
-    def __post_init__(self) -> None:
-        if not self.text.strip():
-            raise BadRequest("The question is empty: say what you look for")
-        if len(self.text) > MAX_QUERY:
-            raise BadRequest(f"The question is too long: at most {MAX_QUERY} characters")
-        if not 1 <= self.limit <= MAX_LIMIT:
-            raise BadRequest(f"limit must be between 1 and {MAX_LIMIT}")
-        times = (self.filters.modified_after or 0, self.filters.modified_before or 0)
-        if any(abs(time) > MAX_TIME for time in times):
-            raise BadRequest("since and until are seconds since 1970")
-
-
-@dataclass(frozen=True, slots=True)
-class _Vector:
-    dense: tuple[float, ...]
-    sparse: Sparse
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +94,11 @@ class Search:
         self._sources = sources
         self._embedder = embedder
         self._encoder = encoder
-        self._vectors = vectors
         self._registry = registry
         self.scale = scale
         self._refresher = refresher
+        self._rounds = Rounds(nextcloud, sources, vectors, registry, scale, Crowds())
+        self._cursors = Cursors(settings.app_secret.get_secret_value())
         self._reaches = ReachBook(
             nextcloud, sources, ttl=settings.reach_ttl_s, seconds=settings.reach_deadline_s, epoch=registry.epoch
         )
@@ -148,37 +106,38 @@ class Search:
     async def search(self, caller: Caller, question: Question) -> Answer:
         """Verified hits for this user now. Raises NotAvailable when the index or the model is away."""
         question = self._narrowed(question)
+        shown = self._cursors.read(caller.user, question)
         if not caller.vouched:
             enabled = await self._is_enabled(caller.user)
             if not enabled:
                 return Answer((), degraded=enabled is None)
         known = await self._reaches.of(caller.user)
-        vector = _Vector(await self._embedder.query(question.text), self._encoder.encode_query(question.text))
-        deadline = time.monotonic() + self._settings.search_deadline_s
-        outcome = await self._rounds(caller, question, vector, known.reach, deadline=deadline)
-        fresher = await self._fresher(caller, known, outcome)
+        looking = _Looking(caller, question, await self._vector(question, caller.user), shown, known.reach)
+        looking = await self._look(looking)
+        fresher = await self._fresher(caller, known, looking.outcome)
         if fresher is not None:
-            deadline = time.monotonic() + self._settings.search_deadline_s
-            outcome = await self._rounds(caller, question, vector, fresher.reach, deadline=deadline)
-        outcome = await self._scored_anew(question, vector, (fresher or known).reach, outcome)
-        hits = await self._hits(caller, question, vector, outcome, deadline=deadline)
-        return Answer(hits, degraded=outcome.degraded or (fresher or known).degraded)
+            known = fresher
+            looking = await self._look(replace(looking, reach=known.reach, outcome=Outcome()))
+        looking, ordered = await self._filled(looking)
+        hits, rest = await self._hits(looking, ordered)
+        cursor = self._cursors.issue(caller.user, question, shown.union(hit.document for hit in hits)) if rest else ""
+        return Answer(hits, degraded=looking.outcome.degraded or known.degraded, cursor=cursor)
 
-    async def suggest(self, question: Question, reach: Reach, *, exclude: frozenset[DocumentKey]) -> Suggestions:
+    async def suggest(
+        self, user: str, question: Question, reach: Reach, *, exclude: frozenset[DocumentKey]
+    ) -> Suggestions:
         """What the index suggests within a reach, superseded points dropped, most promising first; nothing verified.
 
         For the companion alone, which asks Nextcloud itself before anything is shown.
         """
         question = self._narrowed(question)
-        vector = _Vector(await self._embedder.query(question.text), self._encoder.encode_query(question.text))
-        found = await self._vectors.recall(
-            vector.dense, vector.sparse, reach, question.filters, limit=_PASSAGES, exclude=exclude
-        )
-        live = await self._registry.live({candidate.document for candidate in found})
-        current = promising([candidate for candidate in found if _is_live(candidate, live)], self.scale)
-        chosen = set(list(dict.fromkeys(candidate.document for candidate in current))[:_DOCUMENTS])
-        kept = tuple(candidate for candidate in current if candidate.document in chosen)
-        return Suggestions(kept, live, more=len(found) >= _PASSAGES)
+        vector = await self._vector(question, user)
+        candidates, live, more = await self._rounds.suggest(question, vector, reach, exclude=exclude)
+        return Suggestions(tuple(candidates), live, more)
+
+    async def _vector(self, question: Question, user: str) -> QueryVector:
+        dense = await self._embedder.query(question.text, user=user)
+        return QueryVector(dense, self._encoder.encode_query(question.text))
 
     async def _is_enabled(self, user: str) -> bool | None:
         """None when Nextcloud does not say."""
@@ -198,93 +157,72 @@ class Search:
         names = frozenset(name for name, source in self._sources.items() if source.kinds & question.kinds)
         return replace(question, filters=replace(question.filters, sources=names))
 
-    async def _fresher(self, caller: Caller, known: Known, outcome: _Outcome) -> Known | None:
+    async def _fresher(self, caller: Caller, known: Known, outcome: Outcome) -> Known | None:
         """A newer reach when the remembered one has proved, or is likely, to be wrong."""
         if known.confirm is not None:
-            confirmed = await known.confirm
-            return confirmed if confirmed.reach != known.reach else None
-        if not known.remembered or len(outcome.denied) <= _STARVED * outcome.asked:
+            fresh = await known.confirm
+        elif known.remembered and len(outcome.denied) > _STARVED * outcome.asked:
+            fresh = await self._reaches.fresh(caller.user)
+        else:
             return None
-        fresh = await self._reaches.fresh(caller.user)
         return fresh if fresh.reach != known.reach else None
 
-    async def _rounds(
-        self, caller: Caller, question: Question, vector: _Vector, reach: Reach, *, deadline: float
-    ) -> _Outcome:
-        """Recall and verify until the page is full, the index has no more, or three rounds are over."""
-        outcome = _Outcome()
-        for _ in range(_ROUNDS):
-            found = await self._vectors.recall(
-                vector.dense,
-                vector.sparse,
-                reach,
-                question.filters,
-                limit=_PASSAGES,
-                exclude=outcome.done,
+    async def _look(self, looking: _Looking) -> _Looking:
+        """Recall and verify for this page, its predecessors and the beginning of the next one."""
+        deadline = time.monotonic() + self._settings.search_deadline_s
+        wanted = max(len(looking.shown) + looking.question.limit + 1, _LARGEST_PAGE)
+        return await self._gather(replace(looking, deadline=deadline), wanted)
+
+    async def _gather(self, looking: _Looking, wanted: int) -> _Looking:
+        outcome = await self._rounds.gather(
+            looking.caller.user,
+            looking.question,
+            looking.vector,
+            looking.reach,
+            wanted=wanted,
+            deadline=looking.deadline,
+            so_far=looking.outcome,
+        )
+        return replace(looking, outcome=outcome)
+
+    async def _filled(self, looking: _Looking) -> tuple[_Looking, list[Ranked]]:
+        """Everything that answers, in order. Where copies left the page short, more is looked for."""
+        while True:
+            candidates = await self._rounds.scored_anew(
+                looking.question, looking.vector, looking.reach, looking.outcome
             )
-            if not found:
-                break
-            outcome = outcome.plus(await self._judge(caller, found, deadline=deadline))
-            full = outcome.showable(question.kinds) >= max(question.limit, _LARGEST_PAGE)
-            if full or len(found) < _PASSAGES or time.monotonic() >= deadline:
-                break
-        return outcome
+            scored = replace(looking, candidates=candidates)
+            ordered = self._ordered(scored, candidates)
+            copies = sum(ranked.copies for ranked in ordered)
+            short = len(ordered) <= len(looking.shown) + looking.question.limit
+            if not (copies and short) or looking.outcome.ended:
+                return scored, ordered
+            looking = await self._gather(looking, looking.outcome.showable(looking.question.kinds) + copies)
 
-    async def _scored_anew(self, question: Question, vector: _Vector, reach: Reach, outcome: _Outcome) -> _Outcome:
-        """BM25 knows how rare a word is among all that was in reach: what was not granted must have no say in that."""
-        barred = outcome.done - outcome.granted.keys()
-        if not barred or not outcome.granted:
-            return outcome
-        limit = max(_PASSAGES, len(outcome.candidates))
-        found = await self._vectors.recall(
-            vector.dense, vector.sparse, reach, question.filters, limit=limit, barred=barred
-        )
-        verified = {_point(candidate) for candidate in outcome.candidates if candidate.document in outcome.granted}
-        return replace(outcome, candidates=tuple(candidate for candidate in found if _point(candidate) in verified))
-
-    async def _judge(self, caller: Caller, found: Sequence[Candidate], *, deadline: float) -> _Judged:
-        """Drop superseded points, then ask Nextcloud about the documents, most promising first."""
-        live = await self._registry.live({candidate.document for candidate in found})
-        current = promising([candidate for candidate in found if _is_live(candidate, live)], self.scale)
-        scopes = {candidate.document: candidate.scopes for candidate in current}
-        superseded = frozenset(candidate.document for candidate in found) - scopes.keys()
-        chosen = dict(list(scopes.items())[:_DOCUMENTS])
-        verdicts = await verify(
-            self._sources,
-            self._nextcloud.as_user(caller.user),
-            chosen,
-            seconds=max(0.05, deadline - time.monotonic()),
-        )
-        judged = tuple(candidate for candidate in current if candidate.document in chosen)
-        return _Judged(judged, live, verdicts, done=superseded | chosen.keys())
-
-    async def _hits(
-        self, caller: Caller, question: Question, vector: _Vector, outcome: _Outcome, *, deadline: float
-    ) -> tuple[Hit, ...]:
-        page = self._page(question, outcome.candidates, outcome.granted)
-        stale = [ranked for ranked in page if not _is_current(ranked, outcome.live)]
+    async def _hits(self, looking: _Looking, ordered: Sequence[Ranked]) -> tuple[tuple[Hit, ...], bool]:
+        """The page, and whether anything comes after it."""
+        page, rest = _page(looking, ordered)
+        live = looking.outcome.live
+        stale = [ranked for ranked in page if not _is_current(ranked, live)]
         if stale:
-            await self._wish_for([ranked.document for ranked in stale], caller)
-        present = await self._reread(caller, [r for r in stale if self._quotable(r)], vector, deadline)
+            await self._wish_for([ranked.document for ranked in stale], looking.caller)
+        present = await self._reread(looking, [ranked for ranked in stale if self._quotable(ranked)])
         if present:
             # What was read on the spot competes with what it says now: its old text has no say any more.
-            others = [candidate for candidate in outcome.candidates if candidate.document not in present]
-            page = self._page(question, [*others, *present.values()], outcome.granted)
+            others = [candidate for candidate in looking.candidates if candidate.document not in present]
+            page, rest = _page(looking, self._ordered(looking, [*others, *present.values()]))
         hits = []
         for ranked in page:
-            current = ranked.document in present or _is_current(ranked, outcome.live)
+            current = ranked.document in present or _is_current(ranked, live)
             hits.append(
                 _quoted(ranked) if current and self._quotable(ranked) else _bare(ranked, refreshing=not current)
             )
-        return tuple(hits)
+        return tuple(hits), rest
 
-    def _page(
-        self, question: Question, candidates: Sequence[Candidate], granted: Mapping[DocumentKey, Granted]
-    ) -> list[Ranked]:
-        ordered = rank(candidates, granted, question.text, self.scale)
-        if question.kinds:
-            ordered = [ranked for ranked in ordered if ranked.grant.place.kind in question.kinds]
-        return ordered[: question.limit]
+    def _ordered(self, looking: _Looking, candidates: Sequence[Candidate]) -> list[Ranked]:
+        kinds = looking.question.kinds
+        ordered = rank(candidates, looking.outcome.granted, looking.question.text, self.scale)
+        return [ranked for ranked in ordered if not kinds or ranked.grant.place.kind in kinds]
 
     async def _wish_for(self, documents: Iterable[DocumentKey], caller: Caller) -> None:
         """Let the write path read them soon. A registry that is busy writing costs freshness, not the answer."""
@@ -293,14 +231,13 @@ class Search:
         except NotAvailable as error:
             log.warning("event=refresh_not_queued error=%s", error)
 
-    async def _reread(
-        self, caller: Caller, stale: Sequence[Ranked], vector: _Vector, deadline: float
-    ) -> dict[DocumentKey, Candidate]:
+    async def _reread(self, looking: _Looking, stale: Sequence[Ranked]) -> dict[DocumentKey, Candidate]:
         """The first few stale documents as they are now, as far as there is time."""
-        seconds = deadline - time.monotonic()
+        seconds = looking.deadline - time.monotonic()
         if seconds <= 0:
             return {}
-        session = self._nextcloud.as_user(caller.user)
+        session = self._nextcloud.as_user(looking.caller.user)
+        vector = looking.vector
         found = await asyncio.gather(
             *(
                 self._refresher.anew(
@@ -316,49 +253,23 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
-    candidates: tuple[Candidate, ...]
-    live: Mapping[DocumentKey, LiveRow]
-    verdicts: Verdicts
-    done: frozenset[DocumentKey]  # need not be found again
+class _Looking:
+    """One search under way. shown: on earlier pages; deadline: on the monotonic clock."""
+
+    caller: Caller
+    question: Question
+    vector: QueryVector
+    shown: Collection[DocumentKey]
+    reach: Reach
+    outcome: Outcome = field(default_factory=Outcome)
+    candidates: Sequence[Candidate] = ()
+    deadline: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What the rounds have gathered so far."""
-
-    candidates: tuple[Candidate, ...] = ()
-    granted: Mapping[DocumentKey, Granted] = field(default_factory=dict)
-    live: Mapping[DocumentKey, LiveRow] = field(default_factory=dict)
-    done: frozenset[DocumentKey] = frozenset()
-    asked: int = 0
-    denied: frozenset[DocumentKey] = frozenset()
-    degraded: bool = False
-
-    def plus(self, judged: _Judged) -> _Outcome:
-        return replace(
-            self,
-            candidates=(*self.candidates, *judged.candidates),
-            granted={**self.granted, **judged.verdicts.granted},
-            live={**self.live, **judged.live},
-            done=self.done | judged.done,
-            asked=self.asked + len({candidate.document for candidate in judged.candidates}),
-            denied=self.denied | judged.verdicts.denied,
-            degraded=self.degraded or judged.verdicts.degraded,
-        )
-
-    def showable(self, kinds: frozenset[str]) -> int:
-        """How many documents may be shown, of these kinds if any."""
-        return sum(not kinds or grant.place.kind in kinds for grant in self.granted.values())
-
-
-def _point(candidate: Candidate) -> tuple[DocumentKey, int, int]:
-    return candidate.document, candidate.generation, candidate.chunk.ordinal
-
-
-def _is_live(candidate: Candidate, live: Mapping[DocumentKey, LiveRow]) -> bool:
-    row = live.get(candidate.document)
-    return row is not None and row.status is Status.CURRENT and row.generation == candidate.generation
+def _page(looking: _Looking, ordered: Sequence[Ranked]) -> tuple[list[Ranked], bool]:
+    unseen = [ranked for ranked in ordered if ranked.document not in looking.shown]
+    limit = looking.question.limit
+    return unseen[:limit], len(unseen) > limit
 
 
 def _is_current(ranked: Ranked, live: Mapping[DocumentKey, LiveRow]) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from qdrant_client import models
 
-from ex_app.domain import Candidate, Chunk, DocumentKey, Filters, Point, Reach, Sparse
+from ex_app.domain import Candidate, Chunk, DocumentKey, Filters, Point, Reach, ScopeId, Sparse
 
 DENSE, BM25 = "dense", "bm25"  # names of a point's vectors
 
@@ -107,8 +107,15 @@ def within(reach: Reach, barred: Collection[DocumentKey] = ()) -> models.Filter:
     return models.Filter(should=open_, must_not=[_any("document", barred)] if barred else None)
 
 
-def narrowed(reach: models.Filter, filters: Filters, exclude: Collection[DocumentKey]) -> models.Filter:
+def narrowed(
+    reach: models.Filter, filters: Filters, exclude: Collection[DocumentKey], avoid: Collection[ScopeId]
+) -> models.Filter:
     must: list[models.Condition] = [reach]
+    but: list[models.Condition] = []
+    if exclude:
+        but.append(_any("document", exclude))
+    if avoid:
+        but.append(_any("scopes", avoid))
     if filters.sources:
         must.append(_any("source", filters.sources))
     if filters.owner is not None:
@@ -116,7 +123,7 @@ def narrowed(reach: models.Filter, filters: Filters, exclude: Collection[Documen
     if filters.modified_after is not None or filters.modified_before is not None:
         span = models.Range(gte=filters.modified_after, lte=filters.modified_before)
         must.append(models.FieldCondition(key="mtime", range=span))
-    return models.Filter(must=must, must_not=[_any("document", exclude)] if exclude else None)
+    return models.Filter(must=must, must_not=but or None)
 
 
 def by_meaning(dense: Sequence[float]) -> models.QueryRequest:

@@ -169,17 +169,18 @@ class Vectors:
         limit: int,
         exclude: Collection[DocumentKey] = (),
         barred: Collection[DocumentKey] = (),
+        avoid: Collection[ScopeId] = (),
     ) -> list[Candidate]:
         """The `limit` nearest chunks by meaning and as many by words, within the reach; each with both scores.
 
         BM25 statistics are taken over the reach alone, whatever the user's filters. What is excluded is not found
-        again; what is barred counts in no statistic either. No order is promised. An empty reach finds nothing and asks
-        nobody.
+        again, nor what lies in a scope to avoid; what is barred counts in no statistic either. No order is promised.
+        An empty reach finds nothing and asks nobody.
         """
         if not (reach.scopes or reach.documents) or limit < 1:
             return []
         corpus = within(reach, barred)
-        where = narrowed(corpus, filters, exclude)
+        where = narrowed(corpus, filters, exclude, avoid)
         meaning, words = by_meaning(dense), by_words(sparse, corpus)
         near, worded = await self._search(leg(meaning, where, limit), leg(words, where, limit))
         far, wordless = await self._search(
