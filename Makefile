@@ -51,7 +51,7 @@ check: $(INSTALLED) ## Licences, lint, types, import rules
 leak-hunt: $(INSTALLED) ## 200,000 search hits in random worlds, each held against Nextcloud's permissions: a quarter of an hour
 	PYTHONPATH=. $(BIN)/python tests/leak_hunt.py $(HUNT)
 
-bench-access: $(INSTALLED) ## What a search costs Nextcloud, in requests
+bench-access: $(INSTALLED) ## What a search costs Nextcloud, what it shows after a change, whom it keeps waiting
 	$(BIN)/python -m demo.bench_access
 
 clean: ## Remove what was installed and built

@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from http.cookies import SimpleCookie
 from typing import Any
 
@@ -133,17 +135,20 @@ class Gate:
             await self._app(scope, receive, send)
             return
 
-        async def dated(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], (b"date", date(int(self._world.clock())).encode())]
-            await send(message)
-
-        await self._take_turn(scope, receive, dated)
-
-    async def _take_turn(self, scope: Scope, receive: Receive, send: Send) -> None:
         raw = scope.get("raw_path") or scope["path"].encode()
         request = Request(claimed_user(headers_of(scope)), scope["method"], raw.decode("latin-1"))
         self._world.requests.append(request)
+        self._world.received[request.kind] += _request_bytes(scope, raw)
+
+        async def dated(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (b"date", date(int(self._world.clock())).encode())]
+            self._world.sent[request.kind] += _answer_bytes(message)
+            await send(message)
+
+        await self._take_turn(request, scope, receive, dated)
+
+    async def _take_turn(self, request: Request, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._workers:
             await asyncio.sleep(self._world.latency_s)
             failure = self._world.failure_for(request)
@@ -196,3 +201,22 @@ def cut(receive: Receive) -> None:
     if transport is None:
         raise ConnectionResetError("connection reset by the stand-in")
     transport.close()
+
+
+def _request_bytes(scope: Scope, raw_path: bytes) -> int:
+    """A request's size: first line, headers, and the body as announced."""
+    query: bytes = scope.get("query_string", b"")
+    first = len(scope["method"]) + len(raw_path) + (len(query) + 1 if query else 0) + len("  HTTP/1.1\r\n")
+    announced = dict(scope["headers"]).get(b"content-length", b"0")
+    return first + _head_bytes(scope["headers"]) + int(announced)
+
+
+def _answer_bytes(message: Message) -> int:
+    if message["type"] != "http.response.start":
+        return len(message.get("body", b""))
+    first = f"HTTP/1.1 {message['status']} {HTTPStatus(message['status']).phrase}\r\n"
+    return len(first) + _head_bytes(message["headers"])
+
+
+def _head_bytes(headers: Iterable[tuple[bytes, bytes]]) -> int:
+    return sum(len(name) + len(value) + len(": \r\n") for name, value in headers) + len("\r\n")

@@ -49,16 +49,23 @@ class _Fault:
 
 
 class Habits:
-    """The ground of the world. requests: everything since the last reset; latency_s: added to every request."""
+    """The ground of the world. requests: everything since the last reset; latency_s: added to every request.
+
+    received, sent: bytes since the last reset by kind of request, as HTTP/1.1 puts heads and bodies on the wire.
+    """
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
+        self.received: Counter[str] = Counter()
+        self.sent: Counter[str] = Counter()
         self.latency_s = 0.0
         self.wrong_secrets: list[float] = []
         self._faults: list[_Fault] = []
 
     def reset_requests(self) -> None:
         self.requests.clear()
+        self.received.clear()
+        self.sent.clear()
 
     def count(self, *, method: str | None = None, kind: str | None = None, user: str | None = None) -> int:
         """How many requests since the last reset match."""

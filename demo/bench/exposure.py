@@ -1,0 +1,285 @@
+# SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""Something is taken away or overwritten, and the very first search after it must show nothing of it.
+
+Played with the hands of the contract tests, so that the same scenes run on the stand-in and on a real Nextcloud. Every
+scene first shows that its document was found, through the same door: else its row would mean nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from rich.table import Table
+
+from demo.bench.bills import QUESTION
+from tests.contract.hands import ALICE, BOB, Hand
+
+_INDEXED_S = 240.0
+_LIMIT = 100
+
+# Forbids reading a file to everybody, as an access rule does: it stays listed.
+Forbids = Callable[[int], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a client was given."""
+
+    hits: list[dict[str, Any]]
+    degraded: bool
+
+    def mentioning(self, word: str) -> int:
+        """In how many hits a word stands, be it in title, place or text."""
+        return sum(word in json.dumps(hit) for hit in self.hits)
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """People's clients before Nextcloud's proxy. passwords: by user."""
+
+    http: httpx.Client
+    url: str
+    passwords: Mapping[str, str]
+    app: str = "semantic_search"
+
+    def json(self, user: str) -> Answer:
+        """The route of the search page."""
+        answer = self._ask(user, "GET", "api/search", params={"q": QUESTION, "limit": _LIMIT}).json()
+        return Answer(answer["hits"], answer["degraded"])
+
+    def mcp(self, user: str) -> Answer:
+        """The tool of assistants."""
+        call = {"name": "nc_semantic_search", "arguments": {"query": QUESTION, "limit": _LIMIT}}
+        headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+        answer = self._ask(user, "POST", "mcp", json=body, headers=headers).json()["result"]
+        if answer["isError"]:
+            raise RuntimeError(f"the tool failed: {answer['content']}")
+        return Answer(answer["structuredContent"]["results"], answer["structuredContent"]["degraded"])
+
+    def pending(self, user: str) -> int:
+        """How many of the user's documents the index has still to read."""
+        number: int = self._ask(user, "GET", "api/status").json()["pending"]
+        return number
+
+    def _ask(self, user: str, method: str, path: str, **options: Any) -> httpx.Response:
+        url = f"{self.url}/index.php/apps/app_api/proxy/{self.app}/{path}"
+        self.http.cookies.clear()  # a session would outlive the user it is for
+        answer = self.http.request(method, url, auth=(user, self.passwords[user]), **options)
+        answer.raise_for_status()
+        return answer
+
+
+Door = Callable[[str], Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A change after which Bob may not be shown `word` any more, which he could read before."""
+
+    what: str
+    word: str
+    change: Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one scene came to, at one door. found: hits with the word before; exposed: in the first answer after."""
+
+    what: str
+    found: int
+    exposed: int
+    ms: float
+
+    @property
+    def clean(self) -> bool:
+        """Found before, gone after."""
+        return self.found > 0 and self.exposed == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """All scenes, once a door, and a document of Bob's own that must always be found."""
+
+    scenes: Mapping[str, list[Scene]]
+    control: str
+
+
+def prepare(hand: Hand, bills: Iterator[tuple[str, str]], forbid: Forbids | None) -> Play:
+    """Write everything that the scenes are about. Without `forbid` there is no scene with an access rule."""
+    control = _word()
+    hand.write(BOB, f"{hand.folder(BOB)}/Hotel {control}.md", next(bills)[1])
+    scenes = {door: list(_scenes(hand, bills, forbid)) for door in ("json", "mcp")}
+    return Play(scenes, control)
+
+
+def wait(client: Client, play: Play) -> None:
+    """Until Bob finds all of it and nothing is left to read. Raises TimeoutError."""
+    words = [play.control, *(scene.word for scenes in play.scenes.values() for scene in scenes)]
+    deadline = time.monotonic() + _INDEXED_S
+    while time.monotonic() < deadline:
+        found = client.json(BOB)
+        if all(found.mentioning(word) for word in words) and not client.pending(ALICE) + client.pending(BOB):
+            return
+        time.sleep(1)
+    raise TimeoutError(f"Bob does not find everything after {_INDEXED_S:.0f} s")
+
+
+def perform(client: Client, play: Play) -> dict[str, list[Row]]:
+    """Play every scene at its door. Raises RuntimeError when an answer says nothing about the change."""
+    doors: dict[str, Door] = {"json": client.json, "mcp": client.mcp}
+    return {name: [_performed(doors[name], scene, play.control) for scene in play.scenes[name]] for name in doors}
+
+
+def _performed(door: Door, scene: Scene, control: str) -> Row:
+    before = door(BOB)
+    scene.change()
+    started = time.perf_counter()
+    after = door(BOB)
+    ms = (time.perf_counter() - started) * 1000
+    if after.degraded or not after.mentioning(control):
+        raise RuntimeError(f"{scene.what}: Bob was not answered in full, so what is missing proves nothing")
+    return Row(scene.what, before.mentioning(scene.word), after.mentioning(scene.word), ms)
+
+
+def table_of(rows: Mapping[str, list[Row]]) -> Table:
+    """One line a change, both doors beside each other."""
+    table = Table(box=None)
+    for head in (
+        "then, at once, a search",
+        "JSON: found before",
+        "exposed",
+        "ms",
+        "MCP: found before",
+        "exposed",
+        "ms",
+    ):
+        table.add_column(head)
+    for json_row, mcp_row in zip(rows["json"], rows["mcp"], strict=True):
+        cells = [str(cell) for row in (json_row, mcp_row) for cell in (row.found, row.exposed, f"{row.ms:.0f}")]
+        table.add_row(json_row.what, *cells)
+    return table
+
+
+def is_clean(rows: Mapping[str, list[Row]]) -> bool:
+    """Everything was found before, nothing was exposed."""
+    return all(row.clean for door in rows.values() for row in door)
+
+
+# --- the scenes
+
+
+def _scenes(hand: Hand, bills: Iterator[tuple[str, str]], forbid: Forbids | None) -> Iterator[Scene]:
+    text = (bill for _, bill in bills)
+    yield _file_unshared(hand, next(text))
+    yield _folder_unshared(hand, next(text))
+    yield _group_left(hand, next(text))
+    yield _deleted(hand, next(text))
+    yield _moved_out(hand, next(text))
+    yield _edited(hand, next(text))
+    if forbid is not None:
+        yield _forbidden(hand, next(text), forbid)
+    yield _board_unshared(hand, next(text))
+    yield _card_moved(hand, next(text))
+    yield _card_edited(hand, next(text))
+
+
+def _file_unshared(hand: Hand, text: str) -> Scene:
+    word = _word()
+    path = _written(hand, word, text)
+    share = hand.share(ALICE, path, with_user=BOB)
+    return Scene("a file is no longer shared", word, lambda: hand.unshare(ALICE, share))
+
+
+def _folder_unshared(hand: Hand, text: str) -> Scene:
+    word = _word()
+    path = _written(hand, word, text)
+    share = hand.share(ALICE, _folder_of(path), with_user=BOB)
+    return Scene("a folder is no longer shared", word, lambda: hand.unshare(ALICE, share))
+
+
+def _group_left(hand: Hand, text: str) -> Scene:
+    word = _word()
+    group = hand.group(BOB)
+    hand.share(ALICE, _folder_of(_written(hand, word, text)), with_group=group)
+    return Scene("the reader leaves the group", word, lambda: hand.leave(BOB, group))
+
+
+def _deleted(hand: Hand, text: str) -> Scene:
+    word = _word()
+    path = _written(hand, word, text)
+    hand.share(ALICE, _folder_of(path), with_user=BOB)
+    return Scene("a file is deleted", word, lambda: hand.delete(ALICE, path))
+
+
+def _moved_out(hand: Hand, text: str) -> Scene:
+    word = _word()
+    path, elsewhere = _written(hand, word, text), hand.folder(ALICE)
+    hand.share(ALICE, _folder_of(path), with_user=BOB)
+    target = f"{elsewhere}/{path.rpartition('/')[2]}"
+    return Scene("a file is moved out of a shared folder", word, lambda: hand.move(ALICE, path, target))
+
+
+def _edited(hand: Hand, text: str) -> Scene:
+    word = _word()
+    path = f"{hand.folder(ALICE)}/Hotel bill.md"
+    hand.write(ALICE, path, _with(word, text))
+    hand.share(ALICE, _folder_of(path), with_user=BOB)
+    return Scene("a file is edited", word, lambda: hand.write(ALICE, path, _with(_word(), text)))
+
+
+def _forbidden(hand: Hand, text: str, forbid: Forbids) -> Scene:
+    word = _word()
+    path = f"{hand.folder(ALICE)}/Hotel {word}.md"
+    fileid = hand.write(ALICE, path, _with(word, text))
+    hand.share(ALICE, _folder_of(path), with_user=BOB)
+    return Scene("an access rule forbids reading a file", word, lambda: forbid(fileid))
+
+
+def _board_unshared(hand: Hand, text: str) -> Scene:
+    word, board = _word(), hand.board(ALICE)
+    hand.card(board, f"Hotel {word}", text=_with(word, text))
+    hand.share_board(board, BOB)
+    return Scene("a board is no longer shared", word, lambda: hand.unshare_board(board, BOB))
+
+
+def _card_moved(hand: Hand, text: str) -> Scene:
+    word, board, hidden = _word(), hand.board(ALICE), hand.board(ALICE)
+    card = hand.card(board, f"Hotel {word}", text=_with(word, text))
+    hand.share_board(board, BOB)
+    return Scene("a card is moved to a hidden board", word, lambda: hand.move_card(board, card, hidden))
+
+
+def _card_edited(hand: Hand, text: str) -> Scene:
+    word, board = _word(), hand.board(ALICE)
+    card = hand.card(board, "Hotel bill", text=_with(word, text))
+    hand.share_board(board, BOB)
+    now = _with(_word(), text)
+    return Scene("a card is edited", word, lambda: hand.edit_card(board, card, title="Hotel bill", text=now))
+
+
+def _written(hand: Hand, word: str, text: str) -> str:
+    """A file of Alice's in a folder of its own, with the word in its name too: a title alone gives it away."""
+    path = f"{hand.folder(ALICE)}/Hotel {word}.md"
+    hand.write(ALICE, path, _with(word, text))
+    return path
+
+
+def _folder_of(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _word() -> str:
+    """A name that nothing else has."""
+    return f"Palace{secrets.token_hex(4)}"
+
+
+def _with(word: str, text: str) -> str:
+    return f"The hotel was {word}. {text}"
