@@ -10,7 +10,7 @@ grants nothing and hides nothing.
 from __future__ import annotations
 
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Mapping
 
 from ex_app.domain import DocumentKey, ScopeId
@@ -55,8 +55,20 @@ def denied_throughout(
     scopes: Mapping[DocumentKey, Collection[ScopeId]],
     denied: Collection[DocumentKey],
     granted: Collection[DocumentKey],
+    *,
+    within: Collection[ScopeId],
 ) -> frozenset[ScopeId]:
-    """The scopes in which many documents were denied and none was granted."""
-    crowds = Counter(scope for key in denied for scope in scopes.get(key, ()))
-    open_ = {scope for key in granted for scope in scopes.get(key, ())}
-    return frozenset(scope for scope, number in crowds.items() if number >= _CROWD and scope not in open_)
+    """The smallest scopes in which many documents were denied and none was granted, below those of the reach."""
+    inhabitants: dict[ScopeId, set[DocumentKey]] = defaultdict(set)
+    for key in denied:
+        for scope in scopes.get(key, ()):
+            inhabitants[scope].add(key)
+    for scope in {*within, *(scope for key in granted for scope in scopes.get(key, ()))}:
+        inhabitants.pop(scope, None)
+    crowds: set[ScopeId] = set()
+    covered: set[DocumentKey] = set()
+    for scope, keys in sorted(inhabitants.items(), key=lambda item: len(item[1])):
+        if len(keys - covered) >= _CROWD:
+            crowds.add(scope)
+            covered |= keys
+    return frozenset(crowds)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from ex_app.domain import Candidate, DocumentKey, Filters, Granted, Reach, ScopeId
 from ex_app.nextcloud.session import Nextcloud
 from ex_app.search.crowds import Crowds, denied_throughout
+from ex_app.search.left_out import suggestable, without_left_out
 from ex_app.search.question import QueryVector, Question
 from ex_app.search.rank import Scale, promising
 from ex_app.search.verify import Verdicts, verify
@@ -95,15 +96,21 @@ class Rounds:
         Where everything was denied lately is looked at last, when nothing else is left.
         """
         outcome = so_far or Outcome()
-        last = self.crowds.of(user)
+        last, looking_last = self.crowds.of(user), False
         while not outcome.ended and (outcome.rounds == 0 or outcome.showable(question.kinds) < wanted):
             found = await self._recall(vector, reach, question.filters, avoid=last, exclude=outcome.done)
+            before = len(outcome.granted)
             if found:
                 outcome = outcome.plus(await self._judge(user, found, deadline=deadline))
             exhausted = len(found) < PASSAGES
+            in_vain = looking_last and len(outcome.granted) == before
             over = outcome.rounds >= ROUNDS or time.monotonic() >= deadline
-            outcome = replace(outcome, ended=over or (exhausted and not last))
-            last = frozenset() if exhausted else last | self._crowded(user, outcome)
+            outcome = replace(outcome, ended=over or in_vain or (exhausted and not last))
+            crowded = self._crowded(user, outcome, reach)
+            if exhausted:
+                last, looking_last = frozenset(), True
+            elif not looking_last:
+                last |= crowded
         return outcome
 
     async def scored_anew(
@@ -129,7 +136,8 @@ class Rounds:
         """Unverified candidates, most promising first, their live rows, and whether the index may hold more."""
         found = await self._recall(vector, reach, question.filters, avoid=frozenset(), exclude=exclude)
         live = await self.registry.live({candidate.document for candidate in found})
-        current = promising([candidate for candidate in found if _is_live(candidate, live)], self.scale)
+        alive = [candidate for candidate in found if _is_live(candidate, live)]
+        current = promising(await suggestable(self.registry, alive), self.scale)
         chosen = set(list(dict.fromkeys(candidate.document for candidate in current))[:DOCUMENTS])
         kept = [candidate for candidate in current if candidate.document in chosen]
         return kept, live, len(found) >= PASSAGES
@@ -166,12 +174,13 @@ class Rounds:
             chosen,
             seconds=max(0.05, deadline - time.monotonic()),
         )
+        verdicts = await without_left_out(self.registry, verdicts)
         judged = tuple(candidate for candidate in current if candidate.document in chosen)
         return Judged(judged, live, verdicts, done=superseded | chosen.keys())
 
-    def _crowded(self, user: str, outcome: Outcome) -> frozenset[ScopeId]:
+    def _crowded(self, user: str, outcome: Outcome, reach: Reach) -> frozenset[ScopeId]:
         scopes = {candidate.document: candidate.scopes for candidate in outcome.candidates}
-        crowded = denied_throughout(scopes, outcome.denied, outcome.granted.keys())
+        crowded = denied_throughout(scopes, outcome.denied, outcome.granted.keys(), within=reach.scopes)
         self.crowds.note(user, crowded)
         return crowded
 
