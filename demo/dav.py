@@ -90,16 +90,20 @@ def properties(world: World, seen: Seen, mounts: list[Mount] | None) -> Properti
         f"{NC}is-mount-root": text("true" if seen.is_mount_root else "false"),
         f"{NC}upload_time": lambda: str(uploaded) if file else None,
         f"{NC}share-attributes": text(_VIEW_ONLY if view_only else "[]"),
-        f"{NC}system-tags": lambda: "".join(map(_tag, enumerate(node.tags, 1))) or EMPTY,
+        f"{NC}system-tags": lambda: (
+            "".join(_tag(world, seen.uid, tag) for tag in world.tags_for(seen.uid, node)) or EMPTY
+        ),
         f"{D}resourcetype": lambda: folder,
         f"{D}displayname": text(seen.uid if seen.path == "/" else split(seen.path)[1]),
     }
 
 
-def _tag(numbered: tuple[int, str]) -> str:
-    number, name = numbered
-    attributes = f'oc:id="{number}" oc:can-assign="true" oc:user-assignable="true" oc:user-visible="true"'
-    return f"<nc:system-tag {attributes}>{text(name)()}</nc:system-tag>"
+def _tag(world: World, uid: str, name: str) -> str:
+    visible = "false" if name in world.hidden_tags else "true"
+    attributes = (
+        f'oc:can-assign="true" oc:id="{world.tags[name]}" oc:user-assignable="{visible}" oc:user-visible="{visible}"'
+    )
+    return f'<nc:system-tag {attributes} nc:color="">{text(name)()}</nc:system-tag>'
 
 
 def _etag(seen: Seen, inside: list[Mount]) -> str:

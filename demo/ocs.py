@@ -108,7 +108,8 @@ def routes() -> list[Route]:
         *route("/cloud/groups", _groups, "GET"),
         *route("/cloud/groups/{group}/users", _members, "GET"),
         *route("/cloud/capabilities", _capabilities, "GET"),
-        *route(f"{shares}/pending", _nothing, "GET"),
+        *route(f"{shares}/pending", _pending, "GET"),
+        *route(f"{shares}/pending/{{share:int}}", _accept_share, "POST"),
         *route(shares, _shares, "GET"),
         *route(shares, _create_share, "POST"),
         *route(f"{shares}/{{share:int}}", _delete_share, "DELETE"),
@@ -122,11 +123,6 @@ def fallback() -> list[Route]:
 
 async def _unknown(request: Request) -> Response:
     raise OcsError(NOT_FOUND, "Invalid query, please check the syntax. API specifications are here: /ocs/v2.php")
-
-
-async def _nothing(request: Request) -> Response:
-    user_of(request)
-    return reply(request, [])
 
 
 async def _me(request: Request) -> Response:
@@ -199,16 +195,34 @@ async def _capabilities(request: Request) -> Response:
 
 
 async def _shares(request: Request) -> Response:
-    """shared_with_me=true: received ones, one row a mount; else those that the user made."""
+    """shared_with_me=true: received and accepted ones, at their places of now; else those that the user made."""
     uid, world = user_of(request), world_of(request)
     with world.lock:
         if request.query_params.get("shared_with_me") == "true":
             mounts = world.mounts(uid)
-            seen = [(m.shares[0], Seen(uid, m.path, m.node, m)) for m in mounts]
+            seen = [(share, Seen(uid, m.path, m.node, m)) for m in mounts for share in m.shares]
         else:
             mine = [share for share in world.shares.values() if share.owner == uid and share.node.owner]
             seen = [(share, s) for share in mine for s in world.sightings(uid, share.node.id)[:1]]
         return reply(request, [_share_json(world, share, where) for share, where in seen])
+
+
+async def _pending(request: Request) -> Response:
+    """What waits for the user's word; it lies nowhere in his files yet."""
+    uid, world = user_of(request), world_of(request)
+    with world.lock:
+        waiting = [share for share in world.shares.values() if uid in share.pending]
+        rows = [_share_json(world, share, Seen(uid, f"/{share.node.name}", share.node)) for share in waiting]
+        return reply(request, [row | {"permissions": 0, "is-mount-root": False} for row in rows])
+
+
+async def _accept_share(request: Request) -> Response:
+    uid, world = user_of(request), world_of(request)
+    share = world.shares.get(request.path_params["share"])
+    if share is None or uid not in share.pending:
+        raise OcsError(404, "Wrong share ID, share does not exist")
+    world.accept_share(uid, share.id)
+    return reply(request, [])
 
 
 async def _create_share(request: Request) -> Response:

@@ -103,6 +103,7 @@ class Share:
     download: bool
     created: int
     left_by: set[str] = field(default_factory=set)
+    pending: set[str] = field(default_factory=set)  # recipients who have not accepted it yet
 
 
 @dataclass(frozen=True, slots=True)

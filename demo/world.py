@@ -40,6 +40,9 @@ class World(Boards):
         self.shares: dict[int, Share] = {}
         self._targets: dict[tuple[str, int], str] = {}
         self._share_ids = itertools.count(1)
+        self.tags: dict[str, int] = {}  # ids by name
+        self.hidden_tags: set[str] = set()  # names of those that only admins see
+        self.careful: set[str] = set()  # users who accept what they are given by hand
 
     # --- files
 
@@ -143,7 +146,16 @@ class World(Boards):
 
     def tag(self, fileid: int, *tags: str) -> None:
         """Assign system tags; changes no ETag."""
-        self.nodes[fileid].tags = [*self.nodes[fileid].tags, *tags]
+        for tag in tags:
+            self.tags.setdefault(tag, len(self.tags) + 1)
+        self.nodes[fileid].tags = [*dict.fromkeys([*self.nodes[fileid].tags, *tags])]
+
+    def untag(self, fileid: int, tag: str) -> None:
+        self.nodes[fileid].tags.remove(tag)
+
+    def tags_for(self, uid: str, node: Node) -> list[str]:
+        """The node's tags that this user may know of."""
+        return [tag for tag in node.tags if uid in self.groups["admin"] or tag not in self.hidden_tags]
 
     def block(self, fileid: int) -> None:
         """An access rule denies reading: listed without `G`, GET answers 404, for everyone."""
@@ -170,15 +182,17 @@ class World(Boards):
         """
         with self.lock:
             node = self.resolve(owner, path).node
+            if any(mount.path.startswith(normal(path).rstrip("/") + "/") for mount in self.mounts(owner)):
+                raise NotAllowed("You cannot share a folder that contains other shares")
             if with_user:
                 notes = self.mkdir(with_user, self.person(with_user).notes_path)
                 if not node.is_folder and normal(path).startswith(normal(self.person(owner).notes_path)):
                     self._targets.setdefault((with_user, node.id), self._free_path(with_user, notes, node))
             kept = (permissions or READ) | READ if node.is_folder else (permissions | READ) & ~(4 | 8)
             share_id = next(self._share_ids)
-            self.shares[share_id] = Share(
-                share_id, node, owner, with_user, with_group, kept, download, int(self.clock())
-            )
+            share = Share(share_id, node, owner, with_user, with_group, kept, download, int(self.clock()))
+            share.pending = self.careful & ({with_user} | self.groups.get(with_group or "", set()))
+            self.shares[share_id] = share
             self._emit("ShareCreated", owner, {"share": {"id": share_id}, "node": {"id": node.id}})
             return share_id
 
@@ -200,13 +214,16 @@ class World(Boards):
                 share.left_by.add(uid)
             self._targets.pop((uid, share.node.id), None)
 
+    def accept_share(self, uid: str, share_id: int) -> None:
+        self.shares[share_id].pending.discard(uid)
+
     def mounts(self, uid: str) -> list[Mount]:
         """What was shared with a user and can be reached, with its place in his tree."""
         with self.lock:
             received: dict[int, list[Share]] = {}
             for share in self.shares.values():
                 to_me = share.with_user == uid or uid in self.groups.get(share.with_group or "", ())
-                if to_me and uid not in share.left_by and share.node.owner not in (uid, None):
+                if to_me and uid not in share.left_by | share.pending and share.node.owner not in (uid, None):
                     received.setdefault(share.node.id, []).append(share)
             return [self._mount(uid, shares) for shares in received.values()]
 

@@ -15,7 +15,7 @@ from ex_app.nextcloud.session import Nextcloud
 from ex_app.settings import Settings
 from tests.contract.hands import ALICE, BOB, CAROL, Credentials, Hand
 from tests.contract.real_hand import RealHand
-from tests.contract.stand_in_hand import Clock, StandInHand
+from tests.contract.stand_in_hand import ADMIN, Clock, StandInHand
 
 _STAND_IN, _REAL = "stand-in", "nextcloud"
 _SERVERS = [_STAND_IN, _REAL] if os.environ.get("NEXTCLOUD_TEST_URL") else [_STAND_IN]
@@ -43,6 +43,7 @@ def hand(request: pytest.FixtureRequest) -> Iterator[Hand]:
     world = World(clock=clock)
     for user in (ALICE, BOB, CAROL):
         world.add_user(user)
+    world.add_user(ADMIN, groups=["admin"])
     with serving(world) as served:
         stand_in = StandInHand(served, clock)
         yield stand_in

@@ -126,6 +126,30 @@ class Hand(ABC):
             )
         )
 
+    def accept(self, user: str, share: str) -> None:
+        """Take what was given to somebody who accepts by hand."""
+        pending = f"/ocs/v2.php/apps/files_sharing/api/v1/shares/pending/{share}"
+        done(self.ask_signed(user, "POST", pending, headers=OCS_HEADERS))
+
+    @abstractmethod
+    def accepts_by_hand(self, user: str) -> None:
+        """Let nothing appear among a user's files before he accepts it."""
+
+    # --- tags
+
+    @property
+    @abstractmethod
+    def admin(self) -> str:
+        """The id of somebody who administers the server."""
+
+    @abstractmethod
+    def tag(self, user: str, fileid: int) -> str:
+        """Give a file or folder a new tag that all may see; the tag's name."""
+
+    @abstractmethod
+    def hidden_tag(self, fileid: int) -> str:
+        """Give a file or folder of the admin's a new tag that only admins see; the tag's name."""
+
     # --- accounts and groups
 
     def user(self, name: str = "") -> str:

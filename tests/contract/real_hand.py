@@ -23,6 +23,29 @@ class RealHand(Hand):
         for user in (ALICE, BOB, CAROL):
             self._undo.callback(self._empty_trash, user)  # last of all
 
+    @property
+    def admin(self) -> str:
+        return self._admin
+
+    def accepts_by_hand(self, user: str) -> None:
+        done(
+            self.ask_signed(user, "PUT", "/index.php/apps/files_sharing/settings/defaultAccept", json={"accept": False})
+        )
+
+    def tag(self, user: str, fileid: int) -> str:
+        return self._tag(user, fileid, userVisible=True, userAssignable=True)
+
+    def hidden_tag(self, fileid: int) -> str:
+        return self._tag(self._admin, fileid, userVisible=False, userAssignable=False)
+
+    def _tag(self, user: str, fileid: int, **rights: bool) -> str:
+        name, root = f"{self.mark} <&> {secrets.token_hex(3)}", "/remote.php/dav/systemtags"
+        made = done(self.ask_signed(self._admin, "POST", f"{root}/", json={"name": name, **rights}))
+        number = made.headers["content-location"].rpartition("/")[2]
+        self._undo.callback(self.ask_signed, self._admin, "DELETE", f"{root}/{number}")
+        done(self.ask_signed(user, "PUT", f"{root}-relations/files/{fileid}/{number}"))
+        return name
+
     def join(self, user: str, group: str) -> None:
         self._administer("POST", f"users/{quote(user, safe='')}/groups", groupid=group)
 

@@ -16,6 +16,8 @@ from demo.world import World
 from tests.contract.hands import ALICE, BOB, CAROL, Board, Credentials, Hand
 from tests.contract.probe import ROUTES
 
+ADMIN = "admin"
+
 
 class Clock:
     """The time of day, which a test may put forward."""
@@ -45,6 +47,23 @@ class StandInHand(Hand):
     @property
     def _world(self) -> World:
         return self._served.world
+
+    @property
+    def admin(self) -> str:
+        return ADMIN
+
+    def accepts_by_hand(self, user: str) -> None:
+        self._world.careful.add(user)
+
+    def tag(self, user: str, fileid: int) -> str:
+        name = f"{self.mark} <&> {secrets.token_hex(3)}"
+        self._world.tag(fileid, name)
+        return name
+
+    def hidden_tag(self, fileid: int) -> str:
+        name = self.tag(ADMIN, fileid)
+        self._world.hidden_tags.add(name)
+        return name
 
     def join(self, user: str, group: str) -> None:
         self._world.join(user, group)
