@@ -25,6 +25,7 @@ from ex_app.doors.companion import companion_routes
 from ex_app.doors.guard import Guard
 from ex_app.doors.lifecycle import Part, lifecycle_routes
 from ex_app.doors.mcp import McpDoor
+from ex_app.doors.me import me_routes
 from ex_app.doors.pages import page_routes
 from ex_app.doors.search import search_routes
 from ex_app.doors.sentences import sentence
@@ -216,6 +217,13 @@ class _Web:
     async def progress_for(self, user: str) -> Progress:
         return await self.house.registry.progress_for(user)
 
+    async def is_indexed(self, user: str) -> bool:
+        return not await self.house.registry.opted_out([user])
+
+    async def set_indexed(self, user: str, indexed: bool) -> None:
+        registry = self.house.registry
+        await (registry.opt_in(user) if indexed else registry.opt_out(user))
+
 
 def web_app(settings: Settings, *, clock: Clock = time.time) -> FastAPI:
     """The doors. The house opens when the server starts."""
@@ -236,6 +244,7 @@ def web_app(settings: Settings, *, clock: Clock = time.time) -> FastAPI:
     app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None)
     app.include_router(lifecycle_routes(settings, parts, set_enabled=web.set_enabled, progress=web.progress))
     app.include_router(search_routes(web.search, admission, web.progress_for))
+    app.include_router(me_routes(is_indexed=web.is_indexed, set_indexed=web.set_indexed))
     app.include_router(companion_routes(web.search, web.companion_key, clock=clock))
     app.include_router(page_routes())
     app.mount("/", mcp)  # the guard lets nothing but /mcp through to here

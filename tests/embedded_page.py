@@ -50,6 +50,9 @@ class Stage:
     gates: dict[str, threading.Event] = field(default_factory=dict)
     status: dict[str, int] = field(default_factory=lambda: {"total": 0, "indexed": 0, "pending": 0})
     asked: list[dict[str, list[str]]] = field(default_factory=list)
+    me: tuple[int, Any] = (200, {"indexed": True})
+    wishes: list[Any] = field(default_factory=list)
+    noted: Callable[[Any], tuple[int, Any]] = lambda wish: (200, wish)
 
     def will_answer(self, question: str, *answers: tuple[int, Any]) -> None:
         self.answers[question] = list(answers)
@@ -57,6 +60,7 @@ class Stage:
     def forget(self) -> None:
         fresh = Stage()
         self.answers, self.gates, self.status, self.asked = fresh.answers, fresh.gates, fresh.status, fresh.asked
+        self.me, self.wishes, self.noted = fresh.me, fresh.wishes, fresh.noted
 
     async def search(self, request: Request) -> Response:
         query = parse_qs(request.url.query)
@@ -70,6 +74,17 @@ class Stage:
 
     async def progress(self, _request: Request) -> Response:
         return JSONResponse(self.status)
+
+    async def myself(self, request: Request) -> Response:
+        if request.method == "GET":
+            status, body = self.me
+            return JSONResponse(body, status)
+        assert request.headers["Content-Type"] == "application/json"
+        self.wishes.append(await request.json())
+        if gate := self.gates.get("/api/me"):
+            await asyncio.to_thread(gate.wait, _DEADLINE_S)
+        status, body = self.noted(self.wishes[-1])
+        return JSONResponse(body, status)
 
     async def page(self, request: Request) -> Response:
         """What Nextcloud 31 renders: AppAPI's template puts a second #content into the layout's own."""
@@ -91,6 +106,7 @@ class Stage:
             return HTMLResponse(f"<title>Document {request.path_params['id']}</title>")
 
         own = [Route("/api/search", self.search), Route("/api/status", self.progress)]
+        own.append(Route("/api/me", self.myself, methods=["GET", "PUT"]))
         ui = Mount("/ui", StaticFiles(directory=UI))
         mounts = [Mount(mount, routes=[*own, ui]) for mount in MOUNTS]
         return [Route(_EMBEDDED, self.page), Route("/cloud/index.php/f/{id}", document), *mounts]

@@ -314,10 +314,89 @@ def test_a_phone_is_wide_enough(person: Person, stage: Stage) -> None:
     try:
         person.opens("q=hotel")
         person.sees(endless)
-        shown = person.all(".sem-field, .sem-notice, .sem-hit, .sem-title, .sem-facts, .sem-excerpt, .sem-relevance")
+        shown = person.all(
+            ".sem-field, .sem-notice, .sem-hit, .sem-title, .sem-facts, .sem-excerpt, .sem-relevance, .sem-mine"
+        )
         assert [element.rect for element in shown if element.rect["x"] + element.rect["width"] > 360] == []
     finally:
         person.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def switch(person: Person) -> Any:
+    """The switch for one's own files, once the page knows how it stands."""
+    shown = person.waits(lambda: [one for one in person.all("[role=switch]") if one.is_displayed()])
+    return shown[0]
+
+
+def outcome(person: Person) -> str:
+    return person.all(".sem-mine-outcome")[0].text
+
+
+def test_a_person_leaves_their_files_out_and_takes_it_back(person: Person, stage: Stage) -> None:
+    """Given results, when the switch is turned by keyboard, then it is saved, said, and the results are asked anew."""
+    stage.will_answer("hotel", found(hit("Mine")), found(), found(hit("Mine")))
+    person.opens("q=hotel")
+    person.sees("Mine")
+    mine = switch(person)
+    assert (mine.accessible_name, mine.aria_role, mine.is_selected()) == ("My files can be found", "switch", True)
+    person.browser.execute_script("arguments[0].focus()", mine)
+    person.presses(Keys.SPACE)
+    person.waits(lambda: outcome(person).startswith("Saved. Your files and notes are no longer shown"))
+    person.reads("Nothing that you can open answers this")
+    described = person.all(f"#{mine.get_attribute('aria-describedby')}")[0].text
+    assert described.startswith("Your files and notes are left out of Semantic Search")
+    assert person.focused == "sem-mine"
+    person.presses(Keys.SPACE)
+    person.waits(lambda: outcome(person).startswith("Saved. Your files and notes are being read again"))
+    person.sees("Mine")
+    assert stage.wishes == [{"indexed": False}, {"indexed": True}]
+
+
+def test_a_wish_on_its_way_is_said_and_not_sent_twice(person: Person, stage: Stage) -> None:
+    stage.gates["/api/me"] = threading.Event()
+    person.opens()
+    mine = switch(person)
+    mine.click()
+    person.waits(lambda: outcome(person) == "Saving…" and stage.wishes)
+    mine.click()
+    assert (mine.is_selected(), mine.get_attribute("aria-busy")) == (False, "true")
+    stage.gates["/api/me"].set()
+    person.waits(lambda: outcome(person).startswith("Saved."))
+    assert stage.wishes == [{"indexed": False}]
+
+
+def test_a_wish_that_was_not_noted_is_taken_back_with_what_to_do(person: Person, stage: Stage) -> None:
+    """Given a server that fails, then the switch shows how things stand; an answer that got lost is a success."""
+    stage.noted = lambda _: (503, {"error": "The database does not answer"})
+    person.opens()
+    mine = switch(person)
+    mine.click()
+    person.waits(lambda: outcome(person).startswith("This could not be saved. Try again"))
+    assert mine.is_selected()
+    stage.me = (200, {"indexed": False})
+    mine.click()
+    person.waits(lambda: outcome(person).startswith("Saved."))
+    assert not mine.is_selected()
+
+
+def test_without_knowing_how_it_stands_the_page_shows_no_switch(person: Person, stage: Stage) -> None:
+    stage.me = (503, {"error": "The database does not answer"})
+    stage.will_answer("hotel", found(hit()))
+    person.opens("q=hotel")
+    person.sees("Travel policy.pdf")
+    assert not any(one.is_displayed() for one in person.all("[role=switch]"))
+
+
+@pytest.mark.parametrize(("wish", "told"), [(True, True), (False, False)])
+def test_who_is_left_out_is_not_told_that_nothing_is_indexed_yet(
+    person: Person, stage: Stage, wish: bool, told: bool
+) -> None:
+    stage.me = (200, {"indexed": wish})
+    person.opens()
+    assert switch(person).is_selected() == wish
+    sentence = "return document.querySelector('.sem-status')?.textContent"
+    person.waits(lambda: person.browser.execute_script(sentence))
+    assert ("None of your documents is indexed yet" in person.panel) == told
 
 
 def test_every_language_says_everything() -> None:

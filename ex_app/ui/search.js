@@ -70,6 +70,13 @@
 			unreachable: 'Nextcloud cannot be reached just now.',
 			slow: 'Nextcloud takes too long to answer.',
 			failed: 'The search did not work. Try again in a moment.',
+			mine: 'My files can be found',
+			mine_in: 'Semantic Search finds your files and notes for you and for the people you share them with.',
+			mine_out: 'Your files and notes are left out of Semantic Search: it shows them to nobody, not even to you or the people you share them with. Nothing else in Nextcloud changes, and cards on boards are still found.',
+			saving: 'Saving…',
+			saved_in: 'Saved. Your files and notes are being read again, which can take a while.',
+			saved_out: 'Saved. Your files and notes are no longer shown, and what was kept of their text is being removed.',
+			unsaved: 'This could not be saved. Try again; if it fails again, reload the page.',
 		},
 		de: {
 			heading: 'Semantische Suche',
@@ -117,6 +124,13 @@
 			unreachable: 'Nextcloud ist gerade nicht erreichbar.',
 			slow: 'Nextcloud braucht zu lange für eine Antwort.',
 			failed: 'Die Suche hat nicht geklappt. Bitte gleich noch einmal versuchen.',
+			mine: 'Meine Dateien dürfen gefunden werden',
+			mine_in: 'Die semantische Suche findet die eigenen Dateien und Notizen, für einen selbst und für alle, mit denen sie geteilt sind.',
+			mine_out: 'Die eigenen Dateien und Notizen bleiben aus der semantischen Suche heraus: Sie zeigt sie niemandem, auch nicht einem selbst oder denen, mit denen sie geteilt sind. Sonst ändert sich in Nextcloud nichts, und Karten werden weiter gefunden.',
+			saving: 'Wird gespeichert …',
+			saved_in: 'Gespeichert. Die Dateien und Notizen werden neu gelesen; das kann eine Weile dauern.',
+			saved_out: 'Gespeichert. Die Dateien und Notizen werden nicht mehr gezeigt, und was von ihrem Text aufbewahrt war, wird entfernt.',
+			unsaved: 'Das ließ sich nicht speichern. Bitte noch einmal versuchen; hilft das nicht, die Seite neu laden.',
 		},
 		fr: {
 			heading: 'Recherche sémantique',
@@ -164,6 +178,13 @@
 			unreachable: 'Nextcloud est injoignable pour le moment.',
 			slow: 'Nextcloud met trop de temps à répondre.',
 			failed: 'La recherche n’a pas abouti. Réessayez dans un instant.',
+			mine: 'Mes fichiers peuvent être trouvés',
+			mine_in: 'La recherche sémantique trouve vos fichiers et notes, pour vous et pour les personnes avec qui vous les partagez.',
+			mine_out: 'Vos fichiers et notes sont exclus de la recherche sémantique : elle ne les montre à personne, pas même à vous ni aux personnes avec qui vous les partagez. Rien d’autre ne change dans Nextcloud, et les cartes restent trouvables.',
+			saving: 'Enregistrement…',
+			saved_in: 'Enregistré. Vos fichiers et notes sont relus, ce qui peut prendre un moment.',
+			saved_out: 'Enregistré. Vos fichiers et notes ne sont plus montrés, et ce qui était conservé de leur texte est en cours de suppression.',
+			unsaved: 'L’enregistrement a échoué. Réessayez ; si cela échoue encore, rechargez la page.',
 		},
 		es: {
 			heading: 'Búsqueda semántica',
@@ -211,6 +232,13 @@
 			unreachable: 'No se puede contactar con Nextcloud ahora mismo.',
 			slow: 'Nextcloud tarda demasiado en responder.',
 			failed: 'La búsqueda no ha funcionado. Inténtalo de nuevo en un momento.',
+			mine: 'Mis archivos se pueden encontrar',
+			mine_in: 'La búsqueda semántica encuentra tus archivos y notas, para ti y para las personas con quienes los compartes.',
+			mine_out: 'Tus archivos y notas quedan fuera de la búsqueda semántica: no se muestran a nadie, ni a ti ni a las personas con quienes los compartes. Nada más cambia en Nextcloud, y las tarjetas se siguen encontrando.',
+			saving: 'Guardando…',
+			saved_in: 'Guardado. Tus archivos y notas se están leyendo de nuevo, lo que puede tardar un rato.',
+			saved_out: 'Guardado. Tus archivos y notas ya no se muestran, y lo que se conservaba de su texto se está eliminando.',
+			unsaved: 'No se ha podido guardar. Inténtalo de nuevo; si vuelve a fallar, recarga la página.',
 		},
 	}
 
@@ -431,20 +459,22 @@
 		return new Promise((done) => setTimeout(done, milliseconds))
 	}
 
-	/** GET a JSON answer of our app. Throws Trouble, or AbortError when `signal` aborts. */
-	async function get(path, { parameters = {}, signal, patient = true }) {
+	/** GET a JSON answer of our app, or PUT `body` there. Throws Trouble, or AbortError when `signal` aborts. */
+	async function ask(path, { parameters = {}, body, signal, patient = true }) {
 		const url = new URL(APP + path)
 		url.search = new URLSearchParams(parameters)
+		const headers = { Accept: 'application/json', ...(body && { 'Content-Type': 'application/json' }) }
+		const sent = body && { method: 'PUT', body: JSON.stringify(body) }
 		let response
 		try {
-			response = await fetch(url, { headers: { Accept: 'application/json' }, cache: 'no-store', signal })
+			response = await fetch(url, { headers, cache: 'no-store', signal, ...sent })
 		} catch (error) {
 			if (error.name === 'AbortError') throw error
 			throw new Trouble(say(navigator.onLine ? 'unreachable' : 'offline'))
 		}
 		if (response.status === 429 && patient) {
 			await pause(BUSY_PAUSE_MS)
-			return get(path, { parameters, signal, patient: false })
+			return ask(path, { parameters, body, signal, patient: false })
 		}
 		// Whoever is signed out is led to a page for people.
 		const isJson = (response.headers.get('Content-Type') ?? '').includes('json')
@@ -472,6 +502,79 @@
 		if (kind) parameters.kind = kind
 		if (when) parameters.since = Math.floor(Date.now() / 1000) - PERIODS[when] * DAY_S
 		return parameters
+	}
+
+	// ------------------------------------------------------------------------------------------------------- My files
+
+	/** The switch by which a person leaves their own files out; not there until the server said how it stands. */
+	class Mine {
+		constructor(saved) {
+			this.saved = saved // what to do once a wish is noted
+			this.saving = false
+			const names = { id: 'sem-mine', 'aria-describedby': 'sem-mine-words' }
+			this.input = el('input', { type: 'checkbox', role: 'switch', class: 'sem-switch', ...names })
+			this.words = el('p', { id: 'sem-mine-words', class: 'sem-mine-words' })
+			this.outcome = el('p', { class: 'sem-mine-outcome', role: 'status' })
+			this.root = el(
+				'section',
+				{ class: 'sem-mine', 'aria-labelledby': 'sem-mine-label', hidden: true },
+				this.input,
+				el('div', {}, el('label', { id: 'sem-mine-label', for: 'sem-mine' }, say('mine')), this.words, this.outcome),
+			)
+			this.input.addEventListener('click', (event) => {
+				if (this.saving) event.preventDefault() // one wish at a time; to disable it would take its focus away
+			})
+			this.input.addEventListener('change', () => this.save(this.input.checked))
+		}
+
+		/** How it stands now; null when nobody says, for the page does well without. */
+		async look() {
+			try {
+				const { indexed } = await ask('/api/me', { signal: AbortSignal.timeout(TIMEOUT_MS) })
+				return typeof indexed === 'boolean' ? indexed : null
+			} catch {
+				return null
+			}
+		}
+
+		async load() {
+			const indexed = await this.look()
+			if (indexed === null || this.saving) return
+			this.show(indexed)
+			this.root.hidden = false
+		}
+
+		show(indexed) {
+			this.input.checked = indexed
+			this.words.textContent = say(indexed ? 'mine_in' : 'mine_out')
+		}
+
+		/** Note the wish. An answer that got lost says nothing, so the server is asked how it stands. */
+		async save(wanted) {
+			this.saving = true
+			this.input.setAttribute('aria-busy', 'true')
+			this.tell(say('saving'))
+			let stands = wanted
+			try {
+				await ask('/api/me', { body: { indexed: wanted }, signal: AbortSignal.timeout(TIMEOUT_MS) })
+			} catch {
+				stands = (await this.look()) ?? !wanted
+			}
+			this.saving = false
+			this.input.removeAttribute('aria-busy')
+			this.show(stands)
+			if (stands !== wanted) {
+				this.tell(say('unsaved'), 'sem-failed')
+				return
+			}
+			this.tell(say(wanted ? 'saved_in' : 'saved_out'))
+			this.saved()
+		}
+
+		tell(words, look = '') {
+			this.outcome.className = `sem-mine-outcome ${look}`
+			this.outcome.textContent = words
+		}
 	}
 
 	// ----------------------------------------------------------------------------------------------------------- Page
@@ -517,10 +620,11 @@
 			)
 			this.panel = el('div', { class: 'sem-panel', id: 'sem-panel' })
 			this.live = el('p', { class: 'sem-hidden', role: 'status' })
+			this.mine = new Mine(() => this.search(this.limit))
 			this.root = el(
 				'main',
 				{ id: 'semantic-search', lang: LANGUAGE },
-				el('div', { class: 'sem-column' }, this.form, this.panel, this.live),
+				el('div', { class: 'sem-column' }, this.form, this.panel, this.live, this.mine.root),
 			)
 		}
 
@@ -532,6 +636,7 @@
 			else content.replaceChildren(this.root)
 			this.root.prepend(heading)
 			this.restore()
+			this.mine.load()
 			this.input.focus({ preventScroll: true })
 		}
 
@@ -618,7 +723,7 @@
 		key(event) {
 			if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return
 			const { target } = event
-			const writes = target instanceof HTMLElement && (target.isContentEditable || target.matches('input, textarea, select'))
+			const writes = target instanceof HTMLElement && (target.isContentEditable || target.matches('input:not([type=checkbox]), textarea, select'))
 			const links = [...this.panel.querySelectorAll('.sem-title')]
 			const at = links.indexOf(target)
 			const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
@@ -660,7 +765,7 @@
 			const { signal } = this.running
 			const alarm = setTimeout(() => turn === this.turn && this.running.abort(), TIMEOUT_MS)
 			try {
-				const answer = await get('/api/search', { parameters: parametersOf(this.question, limit), signal })
+				const answer = await ask('/api/search', { parameters: parametersOf(this.question, limit), signal })
 				if (turn === this.turn) this.answered(answer)
 			} catch (error) {
 				if (turn === this.turn) this.failed(error.name === 'AbortError' ? new Trouble(say('slow'), { outline: 'clock' }) : error)
@@ -694,7 +799,7 @@
 		/** How far indexing is; null when nobody says, for the page does well without. */
 		async progress() {
 			try {
-				return await get('/api/status', { signal: this.running.signal })
+				return await ask('/api/status', { signal: this.running.signal })
 			} catch {
 				return null
 			}
