@@ -39,7 +39,7 @@ def main() -> None:
         console.print("\n[bold]Changes on the real Nextcloud[/bold]", exposure.table_of(rows), sep="\n")
         clean = clean and exposure.is_clean(rows)
     if not clean:
-        problems.append("something was exposed, or was not found in the first place")
+        problems.append("something was exposed, or not found in the first place, or an answer was incomplete")
     if set(requests.values()) != {1}:
         problems.append("files and notes cost more than one request")
     for problem in problems:

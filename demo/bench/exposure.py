@@ -91,17 +91,21 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one scene came to, at one door. found: hits with the word before; exposed: in the first answer after."""
+    """What one scene came to, at one door. found: hits with the word before; exposed: in the first answer after.
+
+    complete: that answer holds what Bob may read, and doesn't say that something may be missing.
+    """
 
     what: str
     found: int
     exposed: int
+    complete: bool
     ms: float
 
     @property
     def clean(self) -> bool:
-        """Found before, gone after."""
-        return self.found > 0 and self.exposed == 0
+        """Found before, gone after, and that is not because hardly anything was answered."""
+        return self.found > 0 and self.exposed == 0 and self.complete
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +137,7 @@ def wait(client: Client, play: Play) -> None:
 
 
 def perform(client: Client, play: Play) -> dict[str, list[Row]]:
-    """Play every scene at its door. Raises RuntimeError when an answer says nothing about the change."""
+    """Play every scene at its door."""
     doors: dict[str, Door] = {"json": client.json, "mcp": client.mcp}
     return {name: [_performed(doors[name], scene, play.control) for scene in play.scenes[name]] for name in doors}
 
@@ -144,9 +148,8 @@ def _performed(door: Door, scene: Scene, control: str) -> Row:
     started = time.perf_counter()
     after = door(BOB)
     ms = (time.perf_counter() - started) * 1000
-    if after.degraded or not after.mentioning(control):
-        raise RuntimeError(f"{scene.what}: Bob was not answered in full, so what is missing proves nothing")
-    return Row(scene.what, before.mentioning(scene.word), after.mentioning(scene.word), ms)
+    complete = after.mentioning(control) == 1 and not after.degraded
+    return Row(scene.what, before.mentioning(scene.word), after.mentioning(scene.word), complete, ms)
 
 
 def table_of(rows: Mapping[str, list[Row]]) -> Table:
@@ -163,13 +166,16 @@ def table_of(rows: Mapping[str, list[Row]]) -> Table:
     ):
         table.add_column(head)
     for json_row, mcp_row in zip(rows["json"], rows["mcp"], strict=True):
-        cells = [str(cell) for row in (json_row, mcp_row) for cell in (row.found, row.exposed, f"{row.ms:.0f}")]
-        table.add_row(json_row.what, *cells)
+        table.add_row(json_row.what, *_cells(json_row), *_cells(mcp_row))
     return table
 
 
+def _cells(row: Row) -> tuple[str, str, str]:
+    return str(row.found), f"{row.exposed}" if row.complete else f"{row.exposed}, incomplete", f"{row.ms:.0f}"
+
+
 def is_clean(rows: Mapping[str, list[Row]]) -> bool:
-    """Everything was found before, nothing was exposed."""
+    """Everything was found before, nothing was exposed, and every answer was complete."""
     return all(row.clean for door in rows.values() for row in door)
 
 
