@@ -140,8 +140,6 @@ async def test_a_pile_of_copies_leaves_no_page_short(town: Town, monkeypatch: py
     monkeypatch.setattr(service, "_LARGEST_PAGE", 3)
     for copy in range(6):
         text = "# Hotel price limit for trips\n\nThe hotel price limit for trips of all offices is 120 euros a night."
-            "# Hotel price limit for trips\n\nThe hotel price limit for trips of all our offices is 120 euros a night."
-        )
         town.write("alice", f"/Copies {copy}/Hotel price limit for trips.md", text)
     await policies(town, 3)
     page = await town.search("alice", QUESTION, limit=3)

@@ -162,7 +162,7 @@ class Search:
         if known.confirm is not None:
             fresh = await known.confirm
         elif known.remembered and len(outcome.denied) > _STARVED * outcome.asked:
-            fresh = await self._reaches.fresh(caller.user)
+            fresh = await self._reaches.doubted(caller.user)
         else:
             return None
         return fresh if fresh.reach != known.reach else None
