@@ -11,7 +11,7 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help install demo demo-check check test leak-hunt bench-access clean
+.PHONY: help install demo demo-check check test controls leak-hunt bench-access clean
 .DEFAULT_GOAL := help
 
 help: ## What there is
@@ -47,6 +47,9 @@ check: $(INSTALLED) ## Licences, lint, types, import rules
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+controls: $(INSTALLED) ## Every control with its story, as designed and with the control switched off: three minutes
+	PYTHONPATH=. $(BIN)/python tests/controls.py
 
 leak-hunt: $(INSTALLED) ## 200,000 search hits in random worlds, each held against Nextcloud's permissions: a quarter of an hour
 	PYTHONPATH=. $(BIN)/python tests/leak_hunt.py $(HUNT)

@@ -63,6 +63,32 @@ async def test_an_answer_that_alice_got_is_not_bobs_though_he_asks_the_same(town
         assert (await town.search(user, QUESTION)).titles == [title]
 
 
+# --- Left out of all searches
+
+
+@pytest.mark.town(excluded_tags="Confidential")
+async def test_what_carries_an_excluded_tag_is_gone_at_once(town: Town) -> None:
+    key = town.write("alice", "/Policies/Lodging.md", HOTELS)
+    await town.settle()
+    held = await town.points(key)
+    assert (await town.search("alice", QUESTION)).titles == ["Lodging.md"]
+    town.world.tag(DocumentKey.parse(key).id, "confidential")
+    page = await town.search("alice", QUESTION)
+    assert (page.hits, page.degraded) == ([], False)
+    assert await town.points(key) == held != []
+
+
+async def test_what_lies_beside_a_noindex_file_is_gone_at_once(town: Town) -> None:
+    key = town.write("alice", "/Policies/Lodging.md", HOTELS)
+    await town.settle()
+    held = await town.points(key)
+    assert (await town.search("alice", QUESTION)).titles == ["Lodging.md"]
+    town.write("alice", "/Policies/.noindex", "")
+    page = await town.search("alice", QUESTION)
+    assert (page.hits, page.degraded) == ([], False)
+    assert await town.points(key) == held != []
+
+
 # --- What the index holds and the registry does not vouch for
 
 
