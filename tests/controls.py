@@ -17,6 +17,7 @@ import test_attacks as attacks
 import test_companion_door as companion
 import test_doors as doors
 import test_opt_out as opt_out
+import test_paging_stories as paging
 import test_search_stories as search
 import test_sources as sources
 import test_write_stories as writing
@@ -199,6 +200,16 @@ CONTROLS: tuple[Control, ...] = (
         "answers kept by browsers and proxies: no-store",
         doors.test_no_answer_of_any_kind_may_be_kept,
         off.answers_may_be_kept,
+    ),
+    Control(
+        "next page of another user: the cursor is bound to user and question",
+        paging.test_a_cursor_is_good_for_one_user_and_one_question,
+        off.a_cursor_is_anybodys,
+    ),
+    Control(
+        "next page after unsharing: verdict anew",
+        paging.test_every_page_is_verified_anew,
+        _denied(FileSource),
     ),
     Control(
         "strangers' words: BM25 statistics over the reach",
