@@ -78,5 +78,5 @@ async def test_a_switch_that_breaks_the_app_proves_nothing(town: Town, caplog: p
             await play(wrong, Half.SWITCHED_OFF, town=town, given={"town": town}, log=caplog)
 
 
-def test_no_two_controls_have_the_same_name() -> None:
+async def test_no_two_controls_have_the_same_name() -> None:
     assert len({control.name for control in CONTROLS}) == len(CONTROLS)
