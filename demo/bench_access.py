@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 from rich.console import Console
@@ -64,9 +65,12 @@ def _costs_and_changes(console: Console, supply: Iterator[tuple[str, str]]) -> t
             show_progress(demo, console)
             table, requests = cost.measure(demo)
             console.print("\n[bold]One search[/bold]", table, _NOTE, sep="\n")
-            with httpx.Client(timeout=60, trust_env=False) as http:
-                passwords = {user: world.people[user].app_password for user in (ALICE, BOB)}
-                client = exposure.Client(http, demo.served.url, passwords)
+            with httpx.Client(base_url=demo.served.url, timeout=60, trust_env=False) as http:
+
+                def ask(user: str, method: str, path: str, **options: Any) -> httpx.Response:
+                    return http.request(method, path, auth=(user, world.people[user].password), **options)
+
+                client = exposure.Client(ask)
                 exposure.wait(client, play)
                 rows = exposure.perform(client, play)
             console.print("\n[bold]A change, then the first search[/bold]", exposure.table_of(rows), sep="\n")

@@ -25,7 +25,7 @@ from demo.world import World
 from ex_app.settings import Settings
 
 WORKERS, AT_ONCE = 4, 8
-_BURSTS = 8
+_BURSTS = 12
 _QUIET = 5  # requests of others between two bursts
 
 # A small real server needs about as long for the least of requests.

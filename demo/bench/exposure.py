@@ -19,7 +19,7 @@ import httpx
 from rich.table import Table
 
 from demo.bench.bills import QUESTION
-from tests.contract.hands import ALICE, BOB, Hand
+from tests.contract.hands import ALICE, Board, Hand
 
 _INDEXED_S = 240.0
 _LIMIT = 100
@@ -42,11 +42,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """People's clients before Nextcloud's proxy. passwords: by user."""
+    """People's clients before Nextcloud's proxy. asks: sends a request (user, method, path) with a user's password."""
 
-    http: httpx.Client
-    url: str
-    passwords: Mapping[str, str]
+    asks: Callable[..., httpx.Response]
     app: str = "semantic_search"
 
     def json(self, user: str) -> Answer:
@@ -70,9 +68,7 @@ class Client:
         return number
 
     def _ask(self, user: str, method: str, path: str, **options: Any) -> httpx.Response:
-        url = f"{self.url}/index.php/apps/app_api/proxy/{self.app}/{path}"
-        self.http.cookies.clear()  # a session would outlive the user it is for
-        answer = self.http.request(method, url, auth=(user, self.passwords[user]), **options)
+        answer = self.asks(user, method, f"/index.php/apps/app_api/proxy/{self.app}/{path}", **options)
         answer.raise_for_status()
         return answer
 
@@ -82,7 +78,7 @@ Door = Callable[[str], Answer]
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A change after which Bob may not be shown `word` any more, which he could read before."""
+    """A change after which the reader may not be shown `word` any more, which he could read before."""
 
     what: str
     word: str
@@ -93,7 +89,7 @@ class Scene:
 class Row:
     """What one scene came to, at one door. found: hits with the word before; exposed: in the first answer after.
 
-    complete: that answer holds what Bob may read, and doesn't say that something may be missing.
+    complete: that answer holds what the reader may read, and doesn't say that something may be missing.
     """
 
     what: str
@@ -110,45 +106,47 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """All scenes, once a door, and a document of Bob's own that must always be found."""
+    """All scenes, once a door, for one reader, with a word in a document of his own that must always be found."""
 
+    reader: str
     scenes: Mapping[str, list[Scene]]
     control: str
 
 
 def prepare(hand: Hand, bills: Iterator[tuple[str, str]], forbid: Forbids | None) -> Play:
     """Write everything that the scenes are about. Without `forbid` there is no scene with an access rule."""
-    control = _word()
-    hand.write(BOB, f"{hand.folder(BOB)}/Hotel {control}.md", next(bills)[1])
-    scenes = {door: list(_scenes(hand, bills, forbid)) for door in ("json", "mcp")}
-    return Play(scenes, control)
+    reader, control = hand.user("reader"), _word()
+    hand.log_in(reader)
+    hand.write(reader, f"{hand.folder(reader)}/Hotel {control}.md", next(bills)[1])
+    scenes = {door: list(_scenes(_Stage(hand, reader), bills, forbid)) for door in ("json", "mcp")}
+    return Play(reader, scenes, control)
 
 
 def wait(client: Client, play: Play) -> None:
-    """Until Bob finds all of it and nothing is left to read. Raises TimeoutError."""
+    """Until the reader finds all of it and nothing is left to read. Raises TimeoutError."""
     words = [play.control, *(scene.word for scenes in play.scenes.values() for scene in scenes)]
     deadline = time.monotonic() + _INDEXED_S
     while time.monotonic() < deadline:
-        found = client.json(BOB)
-        if all(found.mentioning(word) for word in words) and not client.pending(ALICE) + client.pending(BOB):
+        found = client.json(play.reader)
+        if all(found.mentioning(word) for word in words) and not client.pending(ALICE) + client.pending(play.reader):
             return
         time.sleep(1)
-    raise TimeoutError(f"Bob does not find everything after {_INDEXED_S:.0f} s")
+    raise TimeoutError(f"the reader does not find everything after {_INDEXED_S:.0f} s")
 
 
 def perform(client: Client, play: Play) -> dict[str, list[Row]]:
     """Play every scene at its door."""
     doors: dict[str, Door] = {"json": client.json, "mcp": client.mcp}
-    return {name: [_performed(doors[name], scene, play.control) for scene in play.scenes[name]] for name in doors}
+    return {name: [_performed(doors[name], scene, play) for scene in play.scenes[name]] for name in doors}
 
 
-def _performed(door: Door, scene: Scene, control: str) -> Row:
-    before = door(BOB)
+def _performed(door: Door, scene: Scene, play: Play) -> Row:
+    before = door(play.reader)
     scene.change()
     started = time.perf_counter()
-    after = door(BOB)
+    after = door(play.reader)
     ms = (time.perf_counter() - started) * 1000
-    complete = after.mentioning(control) == 1 and not after.degraded
+    complete = after.mentioning(play.control) == 1 and not after.degraded
     return Row(scene.what, before.mentioning(scene.word), after.mentioning(scene.word), complete, ms)
 
 
@@ -182,99 +180,108 @@ def is_clean(rows: Mapping[str, list[Row]]) -> bool:
 # --- the scenes
 
 
-def _scenes(hand: Hand, bills: Iterator[tuple[str, str]], forbid: Forbids | None) -> Iterator[Scene]:
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """Whose hand, and who reads."""
+
+    hand: Hand
+    reader: str
+
+
+def _scenes(stage: _Stage, bills: Iterator[tuple[str, str]], forbid: Forbids | None) -> Iterator[Scene]:
     text = (bill for _, bill in bills)
-    yield _file_unshared(hand, next(text))
-    yield _folder_unshared(hand, next(text))
-    yield _group_left(hand, next(text))
-    yield _deleted(hand, next(text))
-    yield _moved_out(hand, next(text))
-    yield _edited(hand, next(text))
+    yield _file_unshared(stage, next(text))
+    yield _folder_unshared(stage, next(text))
+    yield _group_left(stage, next(text))
+    yield _deleted(stage, next(text))
+    yield _moved_out(stage, next(text))
+    yield _edited(stage, next(text))
     if forbid is not None:
-        yield _forbidden(hand, next(text), forbid)
-    yield _board_unshared(hand, next(text))
-    yield _card_moved(hand, next(text))
-    yield _card_edited(hand, next(text))
+        yield _forbidden(stage, next(text), forbid)
+    yield _board_unshared(stage, next(text))
+    # One board for both: a card that is missing makes Deck refuse all, and then only a few boards are listed instead.
+    board = stage.hand.board(ALICE)
+    stage.hand.share_board(board, stage.reader)
+    yield _card_moved(stage, board, next(text))
+    yield _card_edited(stage, board, next(text))
 
 
-def _file_unshared(hand: Hand, text: str) -> Scene:
+def _file_unshared(stage: _Stage, text: str) -> Scene:
     word = _word()
-    path = _written(hand, word, text)
-    share = hand.share(ALICE, path, with_user=BOB)
-    return Scene("a file is no longer shared", word, lambda: hand.unshare(ALICE, share))
+    path = _written(stage, word, text)
+    share = stage.hand.share(ALICE, path, with_user=stage.reader)
+    return Scene("a file is no longer shared", word, lambda: stage.hand.unshare(ALICE, share))
 
 
-def _folder_unshared(hand: Hand, text: str) -> Scene:
+def _folder_unshared(stage: _Stage, text: str) -> Scene:
     word = _word()
-    path = _written(hand, word, text)
-    share = hand.share(ALICE, _folder_of(path), with_user=BOB)
-    return Scene("a folder is no longer shared", word, lambda: hand.unshare(ALICE, share))
+    path = _written(stage, word, text)
+    share = stage.hand.share(ALICE, _folder_of(path), with_user=stage.reader)
+    return Scene("a folder is no longer shared", word, lambda: stage.hand.unshare(ALICE, share))
 
 
-def _group_left(hand: Hand, text: str) -> Scene:
+def _group_left(stage: _Stage, text: str) -> Scene:
     word = _word()
-    group = hand.group(BOB)
-    hand.share(ALICE, _folder_of(_written(hand, word, text)), with_group=group)
-    return Scene("the reader leaves the group", word, lambda: hand.leave(BOB, group))
+    group = stage.hand.group(stage.reader)
+    stage.hand.share(ALICE, _folder_of(_written(stage, word, text)), with_group=group)
+    return Scene("the reader leaves the group", word, lambda: stage.hand.leave(stage.reader, group))
 
 
-def _deleted(hand: Hand, text: str) -> Scene:
+def _deleted(stage: _Stage, text: str) -> Scene:
     word = _word()
-    path = _written(hand, word, text)
-    hand.share(ALICE, _folder_of(path), with_user=BOB)
-    return Scene("a file is deleted", word, lambda: hand.delete(ALICE, path))
+    path = _written(stage, word, text)
+    stage.hand.share(ALICE, _folder_of(path), with_user=stage.reader)
+    return Scene("a file is deleted", word, lambda: stage.hand.delete(ALICE, path))
 
 
-def _moved_out(hand: Hand, text: str) -> Scene:
+def _moved_out(stage: _Stage, text: str) -> Scene:
     word = _word()
-    path, elsewhere = _written(hand, word, text), hand.folder(ALICE)
-    hand.share(ALICE, _folder_of(path), with_user=BOB)
+    path, elsewhere = _written(stage, word, text), stage.hand.folder(ALICE)
+    stage.hand.share(ALICE, _folder_of(path), with_user=stage.reader)
     target = f"{elsewhere}/{path.rpartition('/')[2]}"
-    return Scene("a file is moved out of a shared folder", word, lambda: hand.move(ALICE, path, target))
+    return Scene("a file is moved out of a shared folder", word, lambda: stage.hand.move(ALICE, path, target))
 
 
-def _edited(hand: Hand, text: str) -> Scene:
+def _edited(stage: _Stage, text: str) -> Scene:
     word = _word()
-    path = f"{hand.folder(ALICE)}/Hotel bill.md"
-    hand.write(ALICE, path, _with(word, text))
-    hand.share(ALICE, _folder_of(path), with_user=BOB)
-    return Scene("a file is edited", word, lambda: hand.write(ALICE, path, _with(_word(), text)))
+    path = f"{stage.hand.folder(ALICE)}/Hotel bill.md"
+    stage.hand.write(ALICE, path, _with(word, text))
+    stage.hand.share(ALICE, _folder_of(path), with_user=stage.reader)
+    return Scene("a file is edited", word, lambda: stage.hand.write(ALICE, path, _with(_word(), text)))
 
 
-def _forbidden(hand: Hand, text: str, forbid: Forbids) -> Scene:
+def _forbidden(stage: _Stage, text: str, forbid: Forbids) -> Scene:
     word = _word()
-    path = f"{hand.folder(ALICE)}/Hotel {word}.md"
-    fileid = hand.write(ALICE, path, _with(word, text))
-    hand.share(ALICE, _folder_of(path), with_user=BOB)
+    path = f"{stage.hand.folder(ALICE)}/Hotel {word}.md"
+    fileid = stage.hand.write(ALICE, path, _with(word, text))
+    stage.hand.share(ALICE, _folder_of(path), with_user=stage.reader)
     return Scene("an access rule forbids reading a file", word, lambda: forbid(fileid))
 
 
-def _board_unshared(hand: Hand, text: str) -> Scene:
-    word, board = _word(), hand.board(ALICE)
-    hand.card(board, f"Hotel {word}", text=_with(word, text))
-    hand.share_board(board, BOB)
-    return Scene("a board is no longer shared", word, lambda: hand.unshare_board(board, BOB))
+def _board_unshared(stage: _Stage, text: str) -> Scene:
+    word, board = _word(), stage.hand.board(ALICE)
+    stage.hand.card(board, f"Hotel {word}", text=_with(word, text))
+    stage.hand.share_board(board, stage.reader)
+    return Scene("a board is no longer shared", word, lambda: stage.hand.unshare_board(board, stage.reader))
 
 
-def _card_moved(hand: Hand, text: str) -> Scene:
-    word, board, hidden = _word(), hand.board(ALICE), hand.board(ALICE)
-    card = hand.card(board, f"Hotel {word}", text=_with(word, text))
-    hand.share_board(board, BOB)
-    return Scene("a card is moved to a hidden board", word, lambda: hand.move_card(board, card, hidden))
+def _card_moved(stage: _Stage, board: Board, text: str) -> Scene:
+    word, hidden = _word(), stage.hand.board(ALICE)
+    card = stage.hand.card(board, f"Hotel {word}", text=_with(word, text))
+    return Scene("a card is moved to a hidden board", word, lambda: stage.hand.move_card(board, card, hidden))
 
 
-def _card_edited(hand: Hand, text: str) -> Scene:
-    word, board = _word(), hand.board(ALICE)
-    card = hand.card(board, "Hotel bill", text=_with(word, text))
-    hand.share_board(board, BOB)
+def _card_edited(stage: _Stage, board: Board, text: str) -> Scene:
+    word = _word()
+    card = stage.hand.card(board, "Hotel bill", text=_with(word, text))
     now = _with(_word(), text)
-    return Scene("a card is edited", word, lambda: hand.edit_card(board, card, title="Hotel bill", text=now))
+    return Scene("a card is edited", word, lambda: stage.hand.edit_card(board, card, title="Hotel bill", text=now))
 
 
-def _written(hand: Hand, word: str, text: str) -> str:
+def _written(stage: _Stage, word: str, text: str) -> str:
     """A file of Alice's in a folder of its own, with the word in its name too: a title alone gives it away."""
-    path = f"{hand.folder(ALICE)}/Hotel {word}.md"
-    hand.write(ALICE, path, _with(word, text))
+    path = f"{stage.hand.folder(ALICE)}/Hotel {word}.md"
+    stage.hand.write(ALICE, path, _with(word, text))
     return path
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-import httpx
-
 from demo.bench.exposure import Client, Row, perform, prepare, wait
 from tests.contract.hands import ALICE, BOB, CAROL, Credentials
 from tests.contract.real_hand import RealHand
@@ -32,12 +30,11 @@ def rows(bills: Iterator[tuple[str, str]]) -> dict[str, list[Row]]:
         environment["NEXTCLOUD_TEST_APP_SECRET"],
         environment["NEXTCLOUD_TEST_APP_VERSION"],
     )
-    hand = RealHand(url, probe, dict(passwords), admin=environment.get("NEXTCLOUD_TEST_ADMIN", "admin"))
+    hand = RealHand(url, probe, passwords, admin=environment.get("NEXTCLOUD_TEST_ADMIN", "admin"))
     try:
-        with httpx.Client(timeout=60, trust_env=False) as http:
-            client = Client(http, url, passwords, environment.get("NEXTCLOUD_TEST_SEARCH_APP", "semantic_search"))
-            play = prepare(hand, bills, None)
-            wait(client, play)
-            return perform(client, play)
+        client = Client(hand.ask, environment.get("NEXTCLOUD_TEST_SEARCH_APP", "semantic_search"))
+        play = prepare(hand, bills, None)
+        wait(client, play)
+        return perform(client, play)
     finally:
         hand.clean()
