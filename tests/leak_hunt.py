@@ -38,7 +38,7 @@ from ex_app.domain import Granted, Place, Version
 from ex_app.embed import files
 from ex_app.extract.sandbox import Extractor
 from ex_app.nextcloud import dav
-from ex_app.search import reach, service
+from ex_app.search import reach, rounds, service
 from ex_app.search.verify import Verdicts, verify
 
 # Kinds of findings that make the hunt fail; the JSON line counts the first three by name.
@@ -83,14 +83,14 @@ async def _always_enabled(*_: object) -> bool:
 
 SABOTAGE: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "none": nullcontext,
-    "grant-all": lambda: patch.object(service, "verify", _grants_all),
+    "grant-all": lambda: patch.object(rounds, "verify", _grants_all),
     "listed-is-readable": lambda: patch.object(dav.Node, "readable", PropertyMock(return_value=True)),
     "version-blind": lambda: patch.object(service, "_is_current", lambda ranked, live: True),
     "unsettled-blind": lambda: patch.object(
         service, "_is_current", lambda ranked, live: live[ranked.document].version == ranked.grant.version
     ),
     "quote-all": lambda: patch.object(service.Search, "_quotable", lambda self, ranked: True),
-    "registry-blind": lambda: patch.object(service, "_is_live", lambda candidate, live: candidate.document in live),
+    "registry-blind": lambda: patch.object(rounds, "_is_live", lambda candidate, live: candidate.document in live),
     "enabled-blind": lambda: patch.object(service.Search, "_is_enabled", _always_enabled),
     # Reach serves recall only: without it people miss documents, and nothing leaks.
     "stale-reach": lambda: patch.object(reach.ReachBook, "of", _never_fresh),

@@ -22,7 +22,7 @@ from unittest.mock import patch
 
 from leak_rules import Ear, Found, Judge, Moment, Tally, tokens
 from leak_steps import COMMON, MUTATIONS, PEOPLE, PICTURE, Doings, possible, weighted
-from leak_wire import Hashing, Wire, quick_folder
+from leak_wire import Hashing, Wire, by_json, by_mcp, quick_folder
 from test_write_stories import Death, Fuse, Mortal
 from town import Stage, Town, living_town
 
@@ -45,7 +45,6 @@ ASKING = {"ask": 30, "ask_together": 8, "ask_racing": 8, "ask_working": 4}
 _KINDS = [("dav", "SEARCH"), ("dav", "GET"), ("dav", "PROPFIND"), ("caldav", "REPORT"), ("caldav", "PROPFIND")]
 _KINDS += [("ocs", "GET"), ("notes", "GET")]
 
-_MCP = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
 _NONSENSE = ("xylophon quux", "the of and", "%%% ' OR 1=1 --", "ledger " * 40, "日本 語", "zq")
 
 
@@ -242,9 +241,9 @@ class Play(Doings):
         enabled = self.world.people[user].enabled
         relayed = enabled and r.random() < 0.5
         narrow = {"kind": r.choice(["file", "note", "deck_card"])} if r.random() < 0.05 else {}
-        by_mcp = r.random() < 0.15 and len(question) < 9_000
-        ask = self._by_mcp if by_mcp else self._by_json
-        answer, hits, degraded = await ask(user, question, limit, narrow, relayed=relayed)
+        through_mcp = r.random() < 0.15 and len(question) < 9_000
+        ask = by_mcp if through_mcp else by_json
+        answer, hits, degraded = await ask(self.town, user, question, limit, narrow, relayed=relayed)
         quoted = self.judge.check(user, answer, hits, moments)
         if degraded and calm:
             raise Found("degraded", f"{user} was told that Nextcloud did not answer, but it did")
@@ -257,31 +256,6 @@ class Play(Doings):
         self.judge.excuses = 0
         self.met |= {(user, hit["ref"]) for hit in hits}
         return [hit["ref"] for hit in hits]
-
-    async def _by_json(
-        self, user: str, question: str, limit: int, narrow: dict[str, str], *, relayed: bool
-    ) -> tuple[str, list[dict[str, Any]], bool]:
-        params = {"q": question, "limit": limit, **narrow}
-        answer = await self.town.ask(user, "GET", "/api/search", params=params, relayed=relayed)
-        if answer.status_code != 200:
-            raise Found("broken", f"{answer.status_code} {answer.text}")
-        return answer.text + str(answer.headers), answer.json()["hits"], answer.json()["degraded"]
-
-    async def _by_mcp(
-        self, user: str, question: str, limit: int, narrow: dict[str, str], *, relayed: bool
-    ) -> tuple[str, list[dict[str, Any]], bool]:
-        given: dict[str, Any] = {"query": question, "limit": limit}
-        if narrow:
-            given["doc_types"] = [narrow["kind"]]
-        call = {"name": "nc_semantic_search", "arguments": given}
-        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
-        answer = await self.town.ask(user, "POST", "/mcp", json=body, headers=_MCP, relayed=relayed)
-        result = answer.json().get("result", {})
-        if answer.status_code != 200 or result.get("isError", True):
-            raise Found("broken", f"{answer.status_code} {answer.text[:500]}")
-        told = result["structuredContent"]
-        hits = [{**hit, "kind": hit["doc_type"], "link": hit["url"]} for hit in told["results"]]
-        return answer.text, hits, told["degraded"]
 
     # --- in the end
 

@@ -6,19 +6,22 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import numpy.typing as npt
-from town import Stage
+from leak_rules import Found
+from town import Stage, Town
 
 from ex_app.embed.client import ModelInfo
 from ex_app.settings import Settings
 
 _DIMENSIONS = 64
+
+_MCP = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
 
 
 class Hashing:
@@ -102,3 +105,43 @@ def _scope(request: httpx.Request) -> dict[str, Any]:
 def quick_folder() -> str | None:
     """A folder in memory where there is one: worlds need not survive a power cut."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+async def by_json(
+    town: Town, user: str, question: str, limit: int, narrow: Mapping[str, str], *, relayed: bool
+) -> tuple[str, list[dict[str, Any]], bool]:
+    """Everything that was said, the hits and whether anything is missing: the first page and the next one, if any."""
+    params: dict[str, Any] = {"q": question, "limit": limit, **narrow}
+    said, hits, degraded = "", [], False
+    for _ in range(2):
+        answer = await town.ask(user, "GET", "/api/search", params=params, relayed=relayed)
+        if answer.status_code != 200:
+            raise Found("broken", f"{answer.status_code} {answer.text}")
+        page = answer.json()
+        said += answer.text + str(answer.headers)
+        hits += page["hits"]
+        degraded |= page["degraded"]
+        params["cursor"] = page["cursor"]
+        if not page["cursor"]:
+            break
+    if len({hit["ref"] for hit in hits}) < len(hits):
+        raise Found("repeated", f"{user} was shown a document on two pages")
+    return said, hits, degraded
+
+
+async def by_mcp(
+    town: Town, user: str, question: str, limit: int, narrow: Mapping[str, str], *, relayed: bool
+) -> tuple[str, list[dict[str, Any]], bool]:
+    """The same of an assistant's tool, one page."""
+    given: dict[str, Any] = {"query": question, "limit": limit}
+    if narrow:
+        given["doc_types"] = [narrow["kind"]]
+    call = {"name": "nc_semantic_search", "arguments": given}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    answer = await town.ask(user, "POST", "/mcp", json=body, headers=_MCP, relayed=relayed)
+    result = answer.json().get("result", {})
+    if answer.status_code != 200 or result.get("isError", True):
+        raise Found("broken", f"{answer.status_code} {answer.text[:500]}")
+    told = result["structuredContent"]
+    hits = [{**hit, "kind": hit["doc_type"], "link": hit["url"]} for hit in told["results"]]
+    return answer.text, hits, told["degraded"]
