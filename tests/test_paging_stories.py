@@ -147,6 +147,23 @@ async def test_a_pile_of_copies_leaves_no_page_short(town: Town, monkeypatch: py
     assert page.titles.count("Hotel price limit for trips.md") == 1
 
 
+async def test_a_long_document_full_of_answers_pushes_no_other_off_the_page(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though something was denied, so that all scores are taken anew."""
+    monkeypatch.setattr(rounds, "PASSAGES", 6)
+    await policies(town, 2)
+    told = "Hotel price limit for trips: the hotel price limit for trips to office {0} is {0} euros. " * 3
+    book = "\n\n".join(f"# Hotel price limit for trips {number}\n\n{told.format(number)}" for number in range(40))
+    key = town.write("alice", "/Book.md", book)
+    town.write("alice", "/Closed.md", a_policy(7))
+    await town.settle()
+    assert len(await town.points(key)) == 40
+    town.world.block(town.world.resolve("alice", "/Closed.md").node.id)
+    page = await town.search("alice", QUESTION, limit=10)
+    assert sorted(page.titles) == ["Book.md", "Policy 0.md", "Policy 1.md"]
+
+
 @pytest.fixture
 def small_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounds of six documents, and six that were denied make a crowd."""

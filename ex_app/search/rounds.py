@@ -113,22 +113,16 @@ class Rounds:
                 last |= crowded
         return outcome
 
-    async def scored_anew(
-        self, question: Question, vector: QueryVector, reach: Reach, outcome: Outcome
-    ) -> tuple[Candidate, ...]:
-        """The candidates, as if nothing but what was granted had been in reach.
+    async def scored_anew(self, vector: QueryVector, reach: Reach, outcome: Outcome) -> tuple[Candidate, ...]:
+        """The candidates that were granted, as if nothing else of what was asked about had been in reach.
 
         BM25 knows how rare a word is among all that was in reach: what was not granted must have no say in that.
         """
+        granted = [candidate for candidate in outcome.candidates if candidate.document in outcome.granted]
         barred = outcome.done - outcome.granted.keys()
-        if not barred or not outcome.granted:
-            return outcome.candidates
-        limit = max(PASSAGES, len(outcome.candidates))
-        found = await self.vectors.recall(
-            vector.dense, vector.sparse, reach, question.filters, limit=limit, barred=barred
-        )
-        verified = {_point(candidate) for candidate in outcome.candidates if candidate.document in outcome.granted}
-        return tuple(candidate for candidate in found if _point(candidate) in verified)
+        if not barred or not granted:
+            return tuple(granted)
+        return tuple(await self.vectors.rescored(granted, vector.sparse, reach, barred=barred))
 
     async def suggest(
         self, question: Question, vector: QueryVector, reach: Reach, *, exclude: frozenset[DocumentKey]
@@ -183,10 +177,6 @@ class Rounds:
         crowded = denied_throughout(scopes, outcome.denied, outcome.granted.keys(), within=reach.scopes)
         self.crowds.note(user, crowded)
         return crowded
-
-
-def _point(candidate: Candidate) -> tuple[DocumentKey, int, int]:
-    return candidate.document, candidate.generation, candidate.chunk.ordinal
 
 
 def _is_live(candidate: Candidate, live: Mapping[DocumentKey, LiveRow]) -> bool:

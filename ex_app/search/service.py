@@ -188,9 +188,7 @@ class Search:
     async def _filled(self, looking: _Looking) -> tuple[_Looking, list[Ranked]]:
         """Everything that answers, in order. Where copies left the page short, more is looked for."""
         while True:
-            candidates = await self._rounds.scored_anew(
-                looking.question, looking.vector, looking.reach, looking.outcome
-            )
+            candidates = await self._rounds.scored_anew(looking.vector, looking.reach, looking.outcome)
             scored = replace(looking, candidates=candidates)
             ordered = self._ordered(scored, candidates)
             copies = sum(ranked.copies for ranked in ordered)

@@ -40,8 +40,12 @@ def struct(point: Point) -> models.PointStruct:
         "headings": list(chunk.headings),
         "text_hash": point.text_hash,
     }
-    key = uuid.uuid5(_NAMESPACE, f"{point.document}/{point.generation}/{chunk.ordinal}")
-    return models.PointStruct(id=str(key), vector=vector, payload=payload)
+    return models.PointStruct(id=point_id(point), vector=vector, payload=payload)
+
+
+def point_id(point: Point | Candidate) -> str:
+    """Always the same for a chunk of a document's generation."""
+    return str(uuid.uuid5(_NAMESPACE, f"{point.document}/{point.generation}/{point.chunk.ordinal}"))
 
 
 def candidate(point: models.ScoredPoint, *, dense: float, sparse: float) -> Candidate:
@@ -148,7 +152,7 @@ def leg(query: models.QueryRequest | None, where: models.Filter, limit: int) -> 
 def completion(
     query: models.QueryRequest | None, keys: Collection[models.ExtendedPointId]
 ) -> models.QueryRequest | None:
-    """The scores of points that only the other leg found."""
+    """The scores of points that are known."""
     if not keys:
         return None
     where = models.Filter(must=[models.HasIdCondition(has_id=list(keys))])

@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from qdrant_client import AsyncQdrantClient, models
@@ -29,6 +30,7 @@ from ex_app.store.vector_points import (
     narrowed,
     of_document,
     payload_of,
+    point_id,
     struct,
     vectors_in,
     within,
@@ -168,18 +170,16 @@ class Vectors:
         *,
         limit: int,
         exclude: Collection[DocumentKey] = (),
-        barred: Collection[DocumentKey] = (),
         avoid: Collection[ScopeId] = (),
     ) -> list[Candidate]:
         """The `limit` nearest chunks by meaning and as many by words, within the reach; each with both scores.
 
         BM25 statistics are taken over the reach alone, whatever the user's filters. What is excluded is not found
-        again, nor what lies in a scope to avoid; what is barred counts in no statistic either. No order is promised.
-        An empty reach finds nothing and asks nobody.
+        again, nor what lies in a scope to avoid. No order is promised. An empty reach finds nothing and asks nobody.
         """
         if not (reach.scopes or reach.documents) or limit < 1:
             return []
-        corpus = within(reach, barred)
+        corpus = within(reach)
         where = narrowed(corpus, filters, exclude, avoid)
         meaning, words = by_meaning(dense), by_words(sparse, corpus)
         near, worded = await self._search(leg(meaning, where, limit), leg(words, where, limit))
@@ -192,6 +192,18 @@ class Vectors:
             for key, point in (worded | near).items()
             if key in dense_of  # else it was deleted between both questions
         ]
+
+    async def rescored(
+        self, candidates: Sequence[Candidate], sparse: Sparse, reach: Reach, *, barred: Collection[DocumentKey]
+    ) -> list[Candidate]:
+        """The same candidates with the BM25 scores that they have where nothing of what is barred exists.
+
+        They are asked for by their ids: a search could leave some out, as a long document has many better passages.
+        """
+        words = by_words(sparse, within(reach, barred))
+        [worded] = await self._search(completion(words, [point_id(known) for known in candidates]))
+        scores = {key: point.score for key, point in worded.items()}
+        return [replace(known, sparse=scores.get(point_id(known), 0.0)) for known in candidates]
 
     async def digest(self) -> AsyncIterator[Imprint]:
         """What the index holds, chunk by chunk; points written meanwhile may or may not show."""
