@@ -141,6 +141,11 @@ CONTROLS: tuple[Control, ...] = (
     ),
     # Nothing superseded
     Control(
+        "edited and not read again yet: the granted version is compared",
+        search.test_an_edited_long_document_is_listed_without_its_old_text_until_it_has_been_read_again,
+        off.any_version_is_current,
+    ),
+    Control(
         "two saves in one second: unsettled counts as outdated",
         search.test_two_saves_within_a_second_share_an_etag_and_are_never_quoted_wrongly,
         off.young_is_settled,
@@ -184,6 +189,12 @@ CONTROLS: tuple[Control, ...] = (
         "back from the trash: a fresh sighting lifts hidden",
         access.test_what_comes_back_from_the_trash_is_found_again,
         off.hidden_for_good,
+    ),
+    # What is denied hides nothing
+    Control(
+        "a denied folder crowds the top: it is looked at last",
+        paging.test_a_closed_folder_full_of_better_answers_does_not_hide_the_readable_ones,
+        off.closed_folders_are_like_others,
     ),
     # Nothing of others in answers and scores
     Control(

@@ -31,7 +31,7 @@ from ex_app.index import reconcile
 from ex_app.index.worker import Worker
 from ex_app.nextcloud import dav, ocs
 from ex_app.nextcloud.dav import Node
-from ex_app.search import cursor, rounds, verify
+from ex_app.search import cursor, rounds, service, verify
 from ex_app.search.rounds import Rounds
 from ex_app.search.service import Search
 from ex_app.sources import file
@@ -139,6 +139,11 @@ def young_is_settled() -> AbstractContextManager[Any]:
     return patch.object(Registry, "live", settled)
 
 
+def any_version_is_current() -> AbstractContextManager[Any]:
+    """What the index holds is quoted, whatever version Nextcloud has."""
+    return patch.object(service, "_is_current", lambda *_: True)
+
+
 def no_checksum_in_versions() -> AbstractContextManager[Any]:
     return patch.object(file, "_version", lambda node: Version(f"{node.etag}/{node.size}/"))
 
@@ -240,6 +245,11 @@ def denied_words_count() -> AbstractContextManager[Any]:
         return outcome.candidates
 
     return patch.object(Rounds, "scored_anew", as_found)
+
+
+def closed_folders_are_like_others() -> AbstractContextManager[Any]:
+    """Where everything was denied is looked at first all the same."""
+    return patch.object(rounds, "denied_throughout", lambda *_, **__: frozenset())
 
 
 def everybody_is_admitted() -> AbstractContextManager[Any]:

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from ex_app.settings import Settings
 from ex_app.sources import SOURCES, Source, open_sources
 from ex_app.sources.file import FileSource
 
@@ -89,6 +91,16 @@ def test_modules_and_functions_fit_on_a_screen_or_two() -> None:
         lengths = [(f"{path}:{n.name}", (n.end_lineno or 0) - n.lineno + 1) for n in functions]
         too_long += [(where, length) for where, length in lengths if length > FUNCTION_LINES]
     assert too_long == []
+
+
+def test_every_knob_that_people_are_told_of_is_one() -> None:
+    """Those that AppAPI offers when it deploys the app are the first ones of the README, in its order."""
+    told = re.findall(r"^\| `([A-Z_]+)` \|", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+    offered = re.findall(r"<name>([A-Z_]+)</name>", (ROOT / "appinfo" / "info.xml").read_text("utf-8"))
+    known = {name.upper() for name in Settings.model_fields} | {"LOG_LEVEL"}
+    assert set(told) <= known
+    assert offered == told[: len(offered)]
+    assert len(offered) == 6, "the README says how many"
 
 
 def test_every_file_says_whose_it_is_and_under_which_licence() -> None:

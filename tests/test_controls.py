@@ -13,6 +13,7 @@ import pytest
 from control_play import Control, Half, Idle, Misleading, play
 from controls import BOTH_HALVES, CONTROLS
 from test_companion_door import policy  # noqa: F401  some stories begin with it
+from test_paging_stories import small_rounds  # noqa: F401  likewise
 from town import Town
 
 from ex_app.search.service import Search

@@ -172,8 +172,9 @@ def small_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crowds, "_CROWD", 6)
 
 
-@pytest.mark.usefixtures("small_rounds")
-async def test_a_closed_folder_full_of_better_answers_does_not_hide_the_readable_ones(town: Town) -> None:
+async def test_a_closed_folder_full_of_better_answers_does_not_hide_the_readable_ones(
+    town: Town, small_rounds: None
+) -> None:
     await a_closed_folder_and_an_open_one(town)
     page = await town.search("alice", QUESTION, limit=2)
     assert sorted(page.titles) == ["Journeys 0.md", "Journeys 1.md"]

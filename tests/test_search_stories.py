@@ -169,6 +169,14 @@ async def test_a_view_only_share_is_listed_without_a_word_of_its_text(town: Town
     assert "120 euros" in (await town.search("alice", QUESTION))["Lodging.md"]["excerpt"]
 
 
+@pytest.mark.town(view_only_excerpts=True)
+async def test_an_admin_may_let_view_only_shares_be_quoted(town: Town) -> None:
+    town.write("alice", "/Policies/Lodging.md", HOTELS)
+    town.world.share("alice", "/Policies", with_user="bob", download=False)
+    await town.settle()
+    assert "120 euros" in (await town.search("bob", QUESTION))["Lodging.md"]["excerpt"]
+
+
 async def test_a_second_share_that_allows_downloading_makes_it_quotable(town: Town) -> None:
     town.write("alice", "/Policies/Lodging.md", HOTELS)
     town.world.share("alice", "/Policies/Lodging.md", with_user="bob", download=False)
@@ -271,7 +279,7 @@ async def test_a_renamed_document_is_shown_by_its_present_name_before_the_index_
 # --- Unsure is not shown
 
 
-FAILURES: tuple[Failure, ...] = (500, 503, 401, 404, 423, "garbage", "truncate", "reset")
+FAILURES: tuple[Failure, ...] = (500, 503, 401, 403, 404, 423, 429, "garbage", "truncate", "reset")
 
 
 async def test_when_nextcloud_cannot_be_asked_nothing_is_shown_and_the_answer_says_so(town: Town) -> None:
