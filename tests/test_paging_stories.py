@@ -131,6 +131,20 @@ async def test_what_may_not_be_read_makes_no_next_page(town: Town) -> None:
     assert page.cursor == ""
 
 
+async def test_of_many_edited_documents_the_first_two_are_read_on_the_spot(town: Town) -> None:
+    await policies(town, 5)
+    for number in range(5):
+        town.write("alice", f"/Offices/Policy {number}.md", a_policy(number + 50))
+    town.world.reset_requests()
+    page = await town.search("alice", QUESTION)
+    assert town.world.count(method="GET", kind="dav") == 2
+    assert (
+        sorted((hit["refreshing"], bool(hit["excerpt"])) for hit in page.hits)
+        == [(False, True)] * 2 + [(True, False)] * 3
+    )
+    assert all("15" in hit["excerpt"] for hit in page.hits if hit["excerpt"]), "their new prices"
+
+
 # --- Full pages
 
 
