@@ -89,6 +89,16 @@ async def test_what_lies_beside_a_noindex_file_is_gone_at_once(town: Town) -> No
     assert await town.points(key) == held != []
 
 
+async def test_who_shares_a_noindex_file_with_me_hides_nothing_of_mine(town: Town) -> None:
+    town.write("alice", "/Lodging.md", HOTELS)
+    await town.settle()
+    town.write("carol", "/.noindex", "")
+    town.world.share("carol", "/.noindex", with_user="alice")
+    for _ in range(2):
+        assert (await town.search("alice", QUESTION)).titles == ["Lodging.md"]
+        await town.registry.bump_epoch()
+
+
 # --- What the index holds and the registry does not vouch for
 
 

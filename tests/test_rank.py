@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -17,6 +18,7 @@ from town import Page, Town
 
 from ex_app.domain import Candidate, Chunk, DocumentKey, Granted, Place, Version
 from ex_app.search import rounds, service
+from ex_app.search.excerpt import excerpt
 from ex_app.search.rank import Scale, rank
 
 stories = pytest.mark.asyncio(loop_scope="session")
@@ -254,3 +256,21 @@ def test_order_and_scores_are_the_same_whatever_else_was_found_and_in_whatever_o
     assert rank(mixed, granted(mine), "hotel price limit", SCALE) == alone
     assert [ranked.score for ranked in alone] == sorted((ranked.score for ranked in alone), reverse=True)
     assert all(0 <= ranked.score <= 1 for ranked in alone)
+
+
+def test_hundreds_of_long_passages_that_are_nearly_copies_take_no_seconds() -> None:
+    """All of them are told apart, by a tenth and more of their words."""
+    rng = random.Random(5)
+    model = [f"word{rng.randrange(1000)}" for _ in range(1300)]
+    varied = [[f"other{number}" if rng.random() < 0.04 else word for word in model] for number in range(250)]
+    some = [found(n, dense=0.9, sparse=1.0, text=" ".join(text), mtime=n) for n, text in enumerate(varied)]
+    began = time.process_time()
+    assert len(rank(some, granted(some), "hotel price limit", SCALE)) == len(some)
+    assert time.process_time() - began < 2
+
+
+def test_a_passage_of_nothing_but_the_words_in_question_is_quoted_in_no_time() -> None:
+    began = time.process_time()
+    for _ in range(20):
+        assert excerpt("\u5c71" * 2600, frozenset({"\u5c71\u5c71"})).highlights
+    assert time.process_time() - began < 1

@@ -140,6 +140,17 @@ async def test_where_nine_of_ten_are_forbidden_the_best_of_the_others_are_found_
     assert await refs(town, "alice", QUESTIONS[0], limit=WANTED) == [], "it was the permissions that decided"
 
 
+async def test_a_hundred_forbidden_documents_do_not_end_the_search_before_the_fifty_behind_them(town: Town) -> None:
+    """Of 150 documents, fewer than a round recalls, the hundred that answer best are forbidden."""
+    keys = await read_in(town, "alice", list(bills())[:150])
+    best = set(await refs(town, "alice", QUESTIONS[0], limit=100))
+    assert len(best) == 100
+    forbid_all_but(town, keys, set(keys) - best)
+    found = set(await refs(town, "alice", QUESTIONS[0], limit=100))
+    assert found <= set(keys) - best
+    assert len(found) > 40, "but for a few that answer too little"
+
+
 async def test_what_strangers_add_costs_nextcloud_neither_a_request_nor_a_round_more(town: Town) -> None:
     texts = list(bills())
     keys = await read_in(town, "alice", texts[:250])

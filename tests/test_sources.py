@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from town import Town
 
 from ex_app.domain import DocumentKey, Granted, Refused, ScopeId
+from ex_app.nextcloud import dav
 from ex_app.nextcloud.session import Session
 from ex_app.search.verify import verify
 from ex_app.sources import SOURCES, open_sources
@@ -216,3 +217,9 @@ async def test_a_file_put_in_anothers_place_between_verdict_and_reading_is_not_q
     answer = await town.ask("alice", "GET", "/api/search", params={"q": QUESTION})
     assert "ninety thousand" not in answer.text
     assert [(hit["title"], hit["refreshing"]) for hit in answer.json()["hits"]] == [("Lodging.md", True)]
+
+
+@pytest.mark.parametrize("year", ["12345", "292277026596", "9" * 30])
+async def test_a_time_that_no_calendar_holds_is_no_time(year: str) -> None:
+    """People set the time of a file that they share as they like; it must not end the search of whoever receives it."""
+    assert dav.http_time(f"Sun, 04 Dec {year} 15:30:07 GMT") == 0

@@ -242,7 +242,7 @@ def http_time(value: str) -> int:
     """An HTTP date (RFC 9110 §5.6.7) as seconds since the epoch; 0 when it is none."""
     try:
         moment = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):  # people may set any time, also one that no calendar holds
         return 0
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
 

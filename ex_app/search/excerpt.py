@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Set
 from dataclasses import dataclass
 
@@ -39,11 +40,20 @@ def excerpt(passage: str, terms: Set[str], *, length: int = LENGTH) -> Excerpt:
 def _best_start(found: list[tuple[int, int, str]], length: int) -> int:
     """Where the window with most different words begins; a little before its first one, so that it can be read."""
     lead = length // 5
-    best, most = 0, 0
-    for first, (start, _, _) in enumerate(found):
-        inside = {word for s, e, word in found[first:] if e <= start - lead + length and s >= start}
+    inside: Counter[str] = Counter()
+    best = most = end = 0
+    for first, (start, _, word) in enumerate(found):
+        while end < len(found) and found[end][1] <= start - lead + length:
+            inside[found[end][2]] += 1
+            end += 1
         if len(inside) > most:
             best, most = max(0, start - lead), len(inside)
+        if end == first:  # longer than the window
+            end += 1
+            continue
+        inside[word] -= 1
+        if not inside[word]:
+            del inside[word]
     return best
 
 

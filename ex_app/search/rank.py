@@ -32,6 +32,9 @@ _SAME = 0.9
 # Of this many triples, any of them, two copies share at least one but for one case in ten million.
 _SAMPLE = 7
 
+# So many triples stand for a passage: to compare hundreds of long ones that are nearly copies would take seconds.
+_SKETCH = 128
+
 # "Call Anna" on two boards is two tasks, not two copies.
 _COPY_WORDS = 12
 
@@ -159,10 +162,10 @@ def _order(ranked: Ranked) -> tuple[float, int, DocumentKey, int]:
 def _collapse(ordered: Iterable[Ranked]) -> list[Ranked]:
     """Of copies of the same passage the newest stays, where the best of them stood."""
     kept: list[Ranked] = []
-    fingerprints: list[frozenset[tuple[str, ...]]] = []
+    fingerprints: list[frozenset[int]] = []
     for ranked in ordered:
         fingerprint = _shingles(ranked.passage.chunk.text)
-        sample = sorted(fingerprint, key=hash)[:_SAMPLE]
+        sample = sorted(fingerprint)[:_SAMPLE]
         twin = next((i for i, other in enumerate(fingerprints) if _alike(fingerprint, other, sample)), None)
         if twin is None:
             kept.append(ranked)
@@ -174,14 +177,16 @@ def _collapse(ordered: Iterable[Ranked]) -> list[Ranked]:
     return kept
 
 
-def _shingles(text: str) -> frozenset[tuple[str, ...]]:
-    """Triples of neighbouring words; empty for a text too short to be called a copy of another."""
+def _shingles(text: str) -> frozenset[int]:
+    """Hashes of triples of neighbouring words, the smallest ones; empty for a text too short to be called a copy."""
     folded = folded_words(text)
-    return frozenset(zip(folded, folded[1:], folded[2:], strict=False)) if len(folded) >= _COPY_WORDS else frozenset()
+    triples = zip(folded, folded[1:], folded[2:], strict=False) if len(folded) >= _COPY_WORDS else ()
+    return frozenset(sorted(set(map(hash, triples)))[:_SKETCH])
 
 
-def _alike(
-    one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]], sample: Iterable[tuple[str, ...]]
-) -> bool:
+def _alike(one: frozenset[int], other: frozenset[int], sample: Iterable[int]) -> bool:
     """sample: a few of `one`: most passages are told apart by these alone, and all of them are compared with all."""
-    return not other.isdisjoint(sample) and len(one & other) >= _SAME * len(one | other)
+    if other.isdisjoint(sample):
+        return False
+    common = len(one & other)
+    return common >= _SAME * (len(one) + len(other) - common)

@@ -102,7 +102,7 @@ class Rounds:
             before = len(outcome.granted)
             if found:
                 outcome = outcome.plus(await self._judge(user, found, deadline=deadline))
-            exhausted = len(found) < PASSAGES
+            exhausted = len(found) < PASSAGES and {candidate.document for candidate in found} <= outcome.done
             in_vain = looking_last and len(outcome.granted) == before
             over = outcome.rounds >= ROUNDS or time.monotonic() >= deadline
             outcome = replace(outcome, ended=over or in_vain or (exhausted and not last))
@@ -113,16 +113,14 @@ class Rounds:
                 last |= crowded
         return outcome
 
-    async def scored_anew(self, vector: QueryVector, reach: Reach, outcome: Outcome) -> tuple[Candidate, ...]:
-        """The candidates that were granted, as if nothing else of what was asked about had been in reach.
+    async def scored_anew(self, vector: QueryVector, outcome: Outcome) -> tuple[Candidate, ...]:
+        """The candidates that were granted, scored as if there were no other documents.
 
-        BM25 knows how rare a word is among all that was in reach: what was not granted must have no say in that.
+        BM25 knows how rare a word is among all that is in reach, and not all of that may be read: access rules and
+        group folders' permissions close parts of it. What was not granted must have no say in a score.
         """
         granted = [candidate for candidate in outcome.candidates if candidate.document in outcome.granted]
-        barred = outcome.done - outcome.granted.keys()
-        if not barred or not granted:
-            return tuple(granted)
-        return tuple(await self.vectors.rescored(granted, vector.sparse, reach, barred=barred))
+        return tuple(await self.vectors.rescored(granted, vector.sparse))
 
     async def suggest(
         self, question: Question, vector: QueryVector, reach: Reach, *, exclude: frozenset[DocumentKey]

@@ -52,8 +52,15 @@ def carries(node: Node, tags: frozenset[str]) -> bool:
 
 
 def quiet_folders(nodes: Iterable[Node]) -> frozenset[str]:
-    """Paths of the folders in which one of these is the file that excludes them. Some databases ignore case; we not."""
-    return frozenset(folders_above(node.path)[0] for node in nodes if node.name == NOINDEX and not node.is_folder)
+    """Paths of the folders in which one of these is the file that excludes them. Some databases ignore case; we not.
+
+    A single file that was received says nothing: else whoever shares one would hide all of the receiver's files.
+    """
+    return frozenset(
+        folders_above(node.path)[0]
+        for node in nodes
+        if node.name == NOINDEX and not node.is_folder and not node.is_mount_root
+    )
 
 
 def _folded(name: str) -> str:
