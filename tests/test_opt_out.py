@@ -4,15 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
-import numpy as np
-import numpy.typing as npt
 import pytest
 from registries import DATABASES, Clock, fresh
+from test_doors import MCP_HEADERS, TOOL_CALL
+from test_write_stories import Death, Interrupted
 from town import Town
 
 from demo import companion
@@ -26,13 +26,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 HOTELS = "# Lodging\n\nStaff may spend at most 120 euros per night on accommodation when they are away on business."
 QUESTION = "hotel price limit for trips"
-TOOL_CALL = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "tools/call",
-    "params": {"name": "nc_semantic_search", "arguments": {"query": QUESTION}},
-}
-MCP_HEADERS = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
 OUT, IN = {"indexed": False}, {"indexed": True}
 
 
@@ -386,23 +379,5 @@ async def test_boards_that_he_walks_for_all_members_stay_walked(town: Town) -> N
 # --- Helpers of this town
 
 
-class Death(BaseException):
-    """The process is no more."""
-
-
 async def dies(*_: Any, **__: Any) -> None:
     raise Death
-
-
-class Interrupted:
-    """An embedder during whose first work something else happens."""
-
-    def __init__(self, town: Town, meanwhile: Callable[[], Awaitable[None]]) -> None:
-        self._town = town
-        self._meanwhile: Callable[[], Awaitable[None]] | None = meanwhile
-
-    async def documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        meanwhile, self._meanwhile = self._meanwhile, None
-        if meanwhile is not None:
-            await meanwhile()
-        return await self._town.embedder.documents(texts)

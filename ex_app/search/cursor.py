@@ -23,7 +23,7 @@ from ex_app.search.question import Question
 _LIFETIME_S = 3600
 
 # Hits that one question can be paged through; verifying ends at about as many documents.
-MOST_SHOWN = 200
+_MOST_SHOWN = 200
 
 
 class Cursors:
@@ -36,7 +36,7 @@ class Cursors:
     def issue(self, user: str, question: Question, shown: Iterable[DocumentKey]) -> str:
         """A cursor that continues after these documents; empty when nobody pages that far."""
         keys = [str(key) for key in shown]
-        if len(keys) > MOST_SHOWN:
+        if len(keys) > _MOST_SHOWN:
             return ""
         return self._seal.encrypt(json.dumps([_bound_to(user, question), *keys]).encode()).decode()
 
