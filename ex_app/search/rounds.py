@@ -20,9 +20,10 @@ from ex_app.store.documents import LiveRow, Status
 from ex_app.store.registry import Registry
 from ex_app.store.vectors import Vectors
 
-# Passages per leg and documents verified per round: one Nextcloud request for files and notes.
+# Passages per leg and documents verified per round: one Nextcloud request for files and notes, which has room for a
+# hundred names and ids; one is the name of the file that excludes a folder.
 PASSAGES = 200
-DOCUMENTS = 100
+DOCUMENTS = 99
 ROUNDS = 3
 
 

@@ -132,8 +132,8 @@ class FileSource:
     ) -> dict[DocumentKey, Verdict]:
         """One SEARCH per 100 ids. Several paths to one file: the one that allows most counts and is the link.
 
-        The same answer tells tags and ".noindex" files; the folders known from the last reach are hidden too, as an
-        answer about exactly 100 ids has no room for more and a file does not tell the tags of its folders.
+        The same answer tells tags and, unless about 100 ids, ".noindex" files; the folders known from the last reach
+        are hidden too, as a file does not tell the tags of its folders.
         """
         nodes, notes_path = await asyncio.gather(
             dav.search_ids(session, (key.id for key in suspects), named=NOINDEX, more=self._more),
