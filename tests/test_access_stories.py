@@ -14,6 +14,8 @@ from demo import companion
 from ex_app.domain import DocumentKey, EngineUnavailable, Lane
 from ex_app.doors.companion import PATH
 from ex_app.doors.proof import PROOF_HEADER, TIME_HEADER, proof
+from ex_app.nextcloud import dav
+from ex_app.sources import file
 from ex_app.store.documents import Status
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -97,6 +99,27 @@ async def test_who_shares_a_noindex_file_with_me_hides_nothing_of_mine(town: Tow
     for _ in range(2):
         assert (await town.search("alice", QUESTION)).titles == ["Lodging.md"]
         await town.registry.bump_epoch()
+
+
+async def test_noindex_files_in_numbers_make_nobodys_searches_slow(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever shares such a folder costs its receivers one long answer, when they learn what is open to them."""
+    for number in range(5):
+        town.world.write("carol", f"/Shared/{number}/.noindex", b"")
+    town.world.share("carol", "/Shared", with_user="alice")
+    town.write("alice", "/Lodging.md", HOTELS)
+    await town.settle()
+    told: list[int] = []
+
+    async def counted(*asked: Any, **more: Any) -> list[dav.Node]:
+        nodes = await search_ids(*asked, **more)
+        told.append(len(nodes))
+        return nodes
+
+    search_ids = dav.search_ids
+    monkeypatch.setattr(dav, "search_ids", counted)
+    monkeypatch.setattr(file, "_MOST_QUIET", 4)
+    assert (await town.search("alice", QUESTION)).titles == ["Lodging.md"]
+    assert told == [1]
 
 
 # --- What the index holds and the registry does not vouch for

@@ -46,6 +46,10 @@ _ACCOUNT_TTL_S = 600.0
 # Seconds that a search waits for the path of the Notes folder: not for long, as it decides little.
 _NOTES_S = 0.7
 
+# Folders with a ".noindex" file that are told anew with every check. Somebody may put any number into a shared folder,
+# and each of them takes time; of more than these the last reach tells.
+_MOST_QUIET = 300
+
 # Where Nextcloud calls whoever asks the owner.
 _NOBODYS = frozenset({"group", "external"})
 
@@ -135,11 +139,13 @@ class FileSource:
         The same answer tells tags and, unless about 100 ids, ".noindex" files; the folders known from the last reach
         are hidden too, as a file does not tell the tags of its folders.
         """
+        known = self._excluded.get(session.user, Exclusions())
+        named = NOINDEX if len(known.paths) <= _MOST_QUIET else ""
         nodes, notes_path = await asyncio.gather(
-            dav.search_ids(session, (key.id for key in suspects), named=NOINDEX, more=self._more),
+            dav.search_ids(session, (key.id for key in suspects), named=named, more=self._more),
             self._notes_path(session),
         )
-        excluded = self._excluded.get(session.user, Exclusions()) | Exclusions(quiet_folders(nodes))
+        excluded = known | Exclusions(quiet_folders(nodes))
         by_id: dict[int, list[Node]] = {}
         for node in nodes:
             by_id.setdefault(node.fileid, []).append(node)
