@@ -114,14 +114,16 @@ class Rounds:
                 last |= crowded
         return outcome
 
-    async def scored_anew(self, vector: QueryVector, outcome: Outcome) -> tuple[Candidate, ...]:
-        """The candidates that were granted, scored as if there were no other documents.
+    async def scored_anew(self, vector: QueryVector, reach: Reach, outcome: Outcome) -> tuple[Candidate, ...]:
+        """The candidates that were granted, as if nothing else of what was asked about had been in reach.
 
-        BM25 knows how rare a word is among all that is in reach, and not all of that may be read: access rules and
-        group folders' permissions close parts of it. What was not granted must have no say in a score.
+        BM25 knows how rare a word is among all that was in reach: what was not granted must have no say in that.
         """
         granted = [candidate for candidate in outcome.candidates if candidate.document in outcome.granted]
-        return tuple(await self.vectors.rescored(granted, vector.sparse))
+        barred = outcome.done - outcome.granted.keys()
+        if not barred or not granted:
+            return tuple(granted)
+        return tuple(await self.vectors.rescored(granted, vector.sparse, reach, barred=barred))
 
     async def suggest(
         self, question: Question, vector: QueryVector, reach: Reach, *, exclude: frozenset[DocumentKey]
