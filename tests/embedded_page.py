@@ -206,5 +206,5 @@ def hit(title: str = "Travel policy.pdf", **changes: Any) -> dict[str, Any]:
     return {"kind": "file", "title": title, **told, "score": 0.83, "mtime": 1796050678, "refreshing": False, **changes}
 
 
-def found(*hits: dict[str, Any], degraded: bool = False) -> tuple[int, Any]:
-    return 200, {"hits": [*hits], "degraded": degraded}
+def found(*hits: dict[str, Any], degraded: bool = False, cursor: str = "") -> tuple[int, Any]:
+    return 200, {"hits": [*hits], "degraded": degraded, "cursor": cursor}

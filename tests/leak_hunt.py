@@ -85,10 +85,8 @@ SABOTAGE: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "none": nullcontext,
     "grant-all": lambda: patch.object(rounds, "verify", _grants_all),
     "listed-is-readable": lambda: patch.object(dav.Node, "readable", PropertyMock(return_value=True)),
-    "version-blind": lambda: patch.object(service, "_is_current", lambda ranked, live: True),
-    "unsettled-blind": lambda: patch.object(
-        service, "_is_current", lambda ranked, live: live[ranked.document].version == ranked.grant.version
-    ),
+    "version-blind": lambda: patch.object(service, "_is_current", lambda row, grant: True),
+    "unsettled-blind": lambda: patch.object(service, "_is_current", lambda row, grant: row.version == grant.version),
     "quote-all": lambda: patch.object(service.Search, "_quotable", lambda self, ranked: True),
     "registry-blind": lambda: patch.object(rounds, "_is_live", lambda candidate, live: candidate.document in live),
     "enabled-blind": lambda: patch.object(service.Search, "_is_enabled", _always_enabled),

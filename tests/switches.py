@@ -241,7 +241,7 @@ def everybodys_words_count() -> AbstractContextManager[Any]:
 
 
 def denied_words_count() -> AbstractContextManager[Any]:
-    async def as_found(_: Rounds, __: object, ___: object, outcome: Any) -> Any:
+    async def as_found(_: Rounds, __: object, outcome: Any) -> Any:
         return outcome.candidates
 
     return patch.object(Rounds, "scored_anew", as_found)

@@ -277,7 +277,7 @@ def test_filters_narrow_what_is_asked(person: Person, stage: Stage) -> None:
 def test_more_results_follow_on_request(person: Person, stage: Stage) -> None:
     """Given a full page, when more are asked for, then the first new one has the focus."""
     many = [hit(f"Document {number}") for number in range(13)]
-    stage.will_answer("hotel", found(*many[:10]), found(*many))
+    stage.will_answer("hotel", found(*many[:10], cursor="more"), found(*many))
     person.opens("q=hotel")
     person.clicks("Show more")
     person.sees(*(one["title"] for one in many))

@@ -189,6 +189,21 @@ async def test_one_missing_card_hides_none_of_the_others(town: Town) -> None:
     assert not page.degraded
 
 
+async def test_one_card_that_left_spoils_no_search_over_many_boards_and_is_soon_found_where_it_is(town: Town) -> None:
+    boards = [town.world.add_board("alice", f"Board {number}") for number in range(12)]
+    cards = [town.world.add_card(board, f"Lodging {number}", description=HOTELS) for number, board in enumerate(boards)]
+    await town.settle()
+    town.world.move_card(cards[11], town.world.cards[cards[0]].stack)
+    page = await town.search("alice", QUESTION, limit=25)
+    assert not page.degraded
+    assert len(page.hits) >= 11
+    await town.settle()
+    town.world.reset_requests()
+    page = await town.search("alice", QUESTION, limit=25)
+    assert page["Lodging 11"]["place"] == "Board 0"
+    assert town.world.count(method="REPORT") == 1
+
+
 async def test_labels_of_a_card_are_no_secret_and_stacks_are_no_cards(town: Town) -> None:
     board = town.world.add_board("alice", "Travel")
     town.world.add_stack(board, "Hotel price limit for trips")

@@ -79,9 +79,17 @@ class Ranked:
 
 
 def rank(
-    candidates: Sequence[Candidate], granted: Mapping[DocumentKey, Granted], question: str, scale: Scale
+    candidates: Sequence[Candidate],
+    granted: Mapping[DocumentKey, Granted],
+    question: str,
+    scale: Scale,
+    *,
+    stale: Set[DocumentKey] = frozenset(),
 ) -> list[Ranked]:
-    """Granted documents that answer the question, best first; passages below the floor and second copies left out."""
+    """Granted documents that answer the question, best first; passages below the floor and second copies left out.
+
+    stale: those whose passages are not their present text. They are nobody's copy, and nobody is theirs.
+    """
     verified = [candidate for candidate in candidates if candidate.document in granted]
     coverage = _Coverage(question, verified)
     best_sparse = max((candidate.sparse for candidate in verified), default=0.0)
@@ -97,7 +105,7 @@ def rank(
         fitness = meaning + LEXICAL_WEIGHT_WITHIN * lexical
         ranked = Ranked(candidate.document, granted[candidate.document], candidate, score, telling)
         best[candidate.document] = _better(best.get(candidate.document), (fitness, ranked))
-    return _collapse(sorted((ranked for _, ranked in best.values()), key=_order))
+    return _collapse(sorted((ranked for _, ranked in best.values()), key=_order), stale)
 
 
 def _better(known: tuple[float, Ranked] | None, other: tuple[float, Ranked]) -> tuple[float, Ranked]:
@@ -159,12 +167,12 @@ def _order(ranked: Ranked) -> tuple[float, int, DocumentKey, int]:
     return (-ranked.score, -ranked.grant.mtime, ranked.document, ranked.passage.chunk.ordinal)
 
 
-def _collapse(ordered: Iterable[Ranked]) -> list[Ranked]:
+def _collapse(ordered: Iterable[Ranked], stale: Set[DocumentKey]) -> list[Ranked]:
     """Of copies of the same passage the newest stays, where the best of them stood."""
     kept: list[Ranked] = []
     fingerprints: list[frozenset[int]] = []
     for ranked in ordered:
-        fingerprint = _shingles(ranked.passage.chunk.text)
+        fingerprint = frozenset() if ranked.document in stale else _shingles(ranked.passage.chunk.text)
         sample = sorted(fingerprint)[:_SAMPLE]
         twin = next((i for i, other in enumerate(fingerprints) if _alike(fingerprint, other, sample)), None)
         if twin is None:

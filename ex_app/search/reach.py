@@ -20,6 +20,10 @@ from ex_app.sources import Source
 
 T = TypeVar("T")
 
+# A reach of which a part could not be asked is believed so long: a server in trouble is not asked for all the rest with
+# every search; seconds.
+_ILL_S = 3.0
+
 _USERS = 2_000  # remembered at once; a reach is some kilobytes
 
 # Tags and the rules of group folders change no ETag, so no pulse: for longer than this nothing is believed.
@@ -156,6 +160,8 @@ class ReachBook:
         self._late.resume(user)
         if entry.until > time.monotonic():
             return self._late.joined(user, entry.known)
+        if entry.known.degraded:
+            return await self.fresh(user)
         confirm = asyncio.create_task(self._confirm(user, entry))
         self._confirming.add(confirm)
         confirm.add_done_callback(self._confirmed)
@@ -202,18 +208,18 @@ class ReachBook:
         if degraded and (last := self._entries.get(user)) is not None:
             # It grants nothing, so an old one does no harm; without it a slow answer would hide everything.
             reach = reach | last.known.reach
-        if not degraded and "" not in pulse:
-            known, now = Known(reach, degraded=False, remembered=True), time.monotonic()
-            self._entries[user] = _Entry(known, pulse, epoch, now, now + self._ttl)
-            self._entries.move_to_end(user)
-            if len(self._entries) > _USERS:
-                self._entries.popitem(last=False)
+        ttl = self._ttl if not degraded and "" not in pulse else min(self._ttl, _ILL_S)
+        now = time.monotonic()
+        self._entries[user] = _Entry(Known(reach, degraded, remembered=True), pulse, epoch, now, now + ttl)
+        self._entries.move_to_end(user)
+        if len(self._entries) > _USERS:
+            self._entries.popitem(last=False)
         await self._late.wait(user, seconds=_LATE_S)
         return self._late.joined(user, Known(reach, degraded, remembered=False))
 
     async def _confirm(self, user: str, entry: _Entry) -> Known:
         until = asyncio.get_running_loop().time() + self._seconds
-        worn = time.monotonic() - entry.learned >= _LONGEST_S
+        worn = time.monotonic() - entry.learned >= _LONGEST_S or "" in entry.pulse
         if worn or await self._pulse(self._nextcloud.as_user(user), until=until) != entry.pulse:
             return await self.fresh(user)
         if self._entries.get(user) is entry:  # else somebody asked anew meanwhile

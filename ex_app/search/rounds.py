@@ -12,7 +12,7 @@ from ex_app.domain import Candidate, DocumentKey, Filters, Granted, Reach, Scope
 from ex_app.nextcloud.session import Nextcloud
 from ex_app.search.crowds import Crowds, denied_throughout
 from ex_app.search.left_out import suggestable, without_left_out
-from ex_app.search.question import QueryVector, Question
+from ex_app.search.question import MAX_LIMIT, QueryVector, Question
 from ex_app.search.rank import Scale, promising
 from ex_app.search.verify import Verdicts, verify
 from ex_app.sources import Source
@@ -21,7 +21,8 @@ from ex_app.store.registry import Registry
 from ex_app.store.vectors import Vectors
 
 # Passages per leg and documents verified per round: one Nextcloud request for files and notes, which has room for a
-# hundred names and ids; one is the name of the file that excludes a folder.
+# hundred names and ids; one is the name of the file that excludes a folder. Who wants a hundred hits gets them for one
+# request all the same: then the excluded folders known from the last reach decide.
 PASSAGES = 200
 DOCUMENTS = 99
 ROUNDS = 3
@@ -37,6 +38,7 @@ class Outcome:
     done: frozenset[DocumentKey] = frozenset()  # need not be found again
     asked: int = 0
     denied: frozenset[DocumentKey] = frozenset()
+    gone: frozenset[DocumentKey] = frozenset()  # of the denied: not where the index remembers them
     degraded: bool = False
     rounds: int = 0
     ended: bool = False
@@ -51,6 +53,7 @@ class Outcome:
             done=self.done | judged.done,
             asked=self.asked + len({candidate.document for candidate in judged.candidates}),
             denied=self.denied | judged.verdicts.denied,
+            gone=self.gone | judged.verdicts.gone,
             degraded=self.degraded or judged.verdicts.degraded,
             rounds=self.rounds + 1,
         )
@@ -102,7 +105,8 @@ class Rounds:
             found = await self._recall(vector, reach, question.filters, avoid=last, exclude=outcome.done)
             before = len(outcome.granted)
             if found:
-                outcome = outcome.plus(await self._judge(user, found, deadline=deadline))
+                most = MAX_LIMIT if question.limit == MAX_LIMIT else DOCUMENTS
+                outcome = outcome.plus(await self._judge(user, found, most=most, deadline=deadline))
             exhausted = len(found) < PASSAGES and {candidate.document for candidate in found} <= outcome.done
             in_vain = looking_last and len(outcome.granted) == before
             over = outcome.rounds >= ROUNDS or time.monotonic() >= deadline
@@ -114,16 +118,14 @@ class Rounds:
                 last |= crowded
         return outcome
 
-    async def scored_anew(self, vector: QueryVector, reach: Reach, outcome: Outcome) -> tuple[Candidate, ...]:
-        """The candidates that were granted, as if nothing else of what was asked about had been in reach.
+    async def scored_anew(self, vector: QueryVector, outcome: Outcome) -> tuple[Candidate, ...]:
+        """The candidates that were granted, scored as if there were no other documents.
 
-        BM25 knows how rare a word is among all that was in reach: what was not granted must have no say in that.
+        BM25 knows how rare a word is among all that is in reach, and not all of that may be read: access rules and
+        group folders' permissions close parts of it. What was not granted must have no say in a score.
         """
         granted = [candidate for candidate in outcome.candidates if candidate.document in outcome.granted]
-        barred = outcome.done - outcome.granted.keys()
-        if not barred or not granted:
-            return tuple(granted)
-        return tuple(await self.vectors.rescored(granted, vector.sparse, reach, barred=barred))
+        return tuple(await self.vectors.rescored(granted, vector.sparse))
 
     async def suggest(
         self, question: Question, vector: QueryVector, reach: Reach, *, exclude: frozenset[DocumentKey]
@@ -156,13 +158,13 @@ class Rounds:
             avoid=avoid | reach.avoid,
         )
 
-    async def _judge(self, user: str, found: Sequence[Candidate], *, deadline: float) -> Judged:
+    async def _judge(self, user: str, found: Sequence[Candidate], *, most: int, deadline: float) -> Judged:
         """Drop superseded points, then ask Nextcloud about the documents, most promising first."""
         live = await self.registry.live({candidate.document for candidate in found})
         current = promising([candidate for candidate in found if _is_live(candidate, live)], self.scale)
         scopes = {candidate.document: candidate.scopes for candidate in current}
         superseded = frozenset(candidate.document for candidate in found) - scopes.keys()
-        chosen = dict(list(scopes.items())[:DOCUMENTS])
+        chosen = dict(list(scopes.items())[:most])
         verdicts = await verify(
             self.sources,
             self.nextcloud.as_user(user),

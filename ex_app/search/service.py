@@ -16,6 +16,7 @@ from ex_app.domain import (
     BadRequest,
     Candidate,
     DocumentKey,
+    Granted,
     Hit,
     Lane,
     Missing,
@@ -118,6 +119,8 @@ class Search:
         if fresher is not None:
             known = fresher
             looking = await self._look(replace(looking, reach=known.reach, outcome=Outcome()))
+        if looking.outcome.gone:
+            await self._wish_for(looking.outcome.gone, caller)
         looking, ordered = await self._filled(looking)
         hits, rest = await self._hits(looking, ordered)
         cursor = self._cursors.issue(caller.user, question, shown.union(hit.document for hit in hits)) if rest else ""
@@ -188,7 +191,7 @@ class Search:
     async def _filled(self, looking: _Looking) -> tuple[_Looking, list[Ranked]]:
         """Everything that answers, in order. Where copies left the page short, more is looked for."""
         while True:
-            candidates = await self._rounds.scored_anew(looking.vector, looking.reach, looking.outcome)
+            candidates = await self._rounds.scored_anew(looking.vector, looking.outcome)
             scored = replace(looking, candidates=candidates)
             ordered = self._ordered(scored, candidates)
             copies = sum(ranked.copies for ranked in ordered)
@@ -201,25 +204,29 @@ class Search:
         """The page, and whether anything comes after it."""
         page, rest = _page(looking, ordered)
         live = looking.outcome.live
-        stale = [ranked for ranked in page if not _is_current(ranked, live)]
+        stale = [ranked for ranked in page if not _is_current(live[ranked.document], ranked.grant)]
         if stale:
             await self._wish_for([ranked.document for ranked in stale], looking.caller)
         present = await self._reread(looking, [ranked for ranked in stale if self._quotable(ranked)])
         if present:
             # What was read on the spot competes with what it says now: its old text has no say any more.
             others = [candidate for candidate in looking.candidates if candidate.document not in present]
-            page, rest = _page(looking, self._ordered(looking, [*others, *present.values()]))
+            page, rest = _page(looking, self._ordered(looking, [*others, *present.values()], present=present.keys()))
         hits = []
         for ranked in page:
-            current = ranked.document in present or _is_current(ranked, live)
+            current = ranked.document in present or _is_current(live[ranked.document], ranked.grant)
             hits.append(
                 _quoted(ranked) if current and self._quotable(ranked) else _bare(ranked, refreshing=not current)
             )
         return tuple(hits), rest
 
-    def _ordered(self, looking: _Looking, candidates: Sequence[Candidate]) -> list[Ranked]:
-        kinds = looking.question.kinds
-        ordered = rank(candidates, looking.outcome.granted, looking.question.text, self.scale)
+    def _ordered(
+        self, looking: _Looking, candidates: Sequence[Candidate], *, present: Collection[DocumentKey] = ()
+    ) -> list[Ranked]:
+        """present: documents whose candidates are their text as it was read just now."""
+        kinds, granted = looking.question.kinds, looking.outcome.granted
+        stale = {key for key, grant in granted.items() if not _is_current(looking.outcome.live[key], grant)}
+        ordered = rank(candidates, granted, looking.question.text, self.scale, stale=stale.difference(present))
         return [ranked for ranked in ordered if not kinds or ranked.grant.place.kind in kinds]
 
     async def _wish_for(self, documents: Iterable[DocumentKey], caller: Caller) -> None:
@@ -270,10 +277,9 @@ def _page(looking: _Looking, ordered: Sequence[Ranked]) -> tuple[list[Ranked], b
     return unseen[:limit], len(unseen) > limit
 
 
-def _is_current(ranked: Ranked, live: Mapping[DocumentKey, LiveRow]) -> bool:
+def _is_current(row: LiveRow, grant: Granted) -> bool:
     """Whether what the index says is what Nextcloud has. An unsettled version may hide a second save: it is not."""
-    row = live[ranked.document]
-    return row.settled and row.version == ranked.grant.version
+    return row.settled and row.version == grant.version
 
 
 def _quoted(ranked: Ranked) -> Hit:

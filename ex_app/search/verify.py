@@ -27,11 +27,12 @@ Suspects = Mapping[DocumentKey, Collection[ScopeId]]
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """What Nextcloud granted, how many it denied, and whether it left a question open."""
+    """What Nextcloud granted, what it denied, whether it left a question open, and what of the denied is gone."""
 
     granted: Mapping[DocumentKey, Granted]
     denied: frozenset[DocumentKey]
     degraded: bool
+    gone: frozenset[DocumentKey] = frozenset()
 
 
 async def verify(sources: Mapping[str, Source], session: Session, suspects: Suspects, *, seconds: float) -> Verdicts:
@@ -60,15 +61,19 @@ async def _ask(
 def _sorted(verdicts: Mapping[DocumentKey, Verdict], suspects: Suspects) -> Verdicts:
     granted: dict[DocumentKey, Granted] = {}
     denied: set[DocumentKey] = set()
+    gone: set[DocumentKey] = set()
     degraded = False
     for key in suspects:
         match verdicts.get(key, Refused.UNKNOWN):
             case Granted() as grant:
                 granted[key] = grant
-            case Refused.DENIED | Refused.GONE:
+            case Refused.DENIED:
                 denied.add(key)
+            case Refused.GONE:
+                denied.add(key)
+                gone.add(key)
             case Refused.UNKNOWN:
                 degraded = True
             case other:
                 assert_never(other)
-    return Verdicts(granted, frozenset(denied), degraded)
+    return Verdicts(granted, frozenset(denied), degraded, frozenset(gone))

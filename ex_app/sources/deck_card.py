@@ -12,8 +12,8 @@ import asyncio
 import hashlib
 import logging
 import re
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from icalendar import Calendar, vCategory
 
@@ -50,8 +50,12 @@ _CARD = re.compile(r"/app-generated--deck--board-(\d{1,18})/card-(\d{1,18})\.ics
 # Several edits within a second leave a board with one time of last change.
 _UNSETTLED_S = 2
 
-# When one missing card spoils the batch, boards are listed one by one: not more than these in one search.
+# When a missing card spoils the batch, the others are asked for again: their boards if there are so few, else in
+# halves, with so many requests in all for one search. One missing card among a hundred takes a dozen.
 _MAX_LISTINGS = 5
+_MAX_REQUESTS = 20
+
+_Expected = tuple[int, DocumentKey]  # a card and the board on which the index remembers it
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +109,24 @@ class DeckCardSource:
     async def verify(
         self, session: Session, suspects: Mapping[DocumentKey, Collection[ScopeId]]
     ) -> dict[DocumentKey, Verdict]:
-        """The boards that the user sees now, then all candidate cards on them: two requests."""
+        """The boards that the user sees now, then all candidate cards on them: two requests.
+
+        A card that left its board since it was indexed makes Nextcloud answer 404 for all of them (31.0.6): then some
+        more requests tell which it is, with every search until the index knows.
+        """
         boards = await _boards(session)
         expected = {key: _board_id(scope) for key, scopes in suspects.items() for scope in scopes if scope in boards}
         verdicts: dict[DocumentKey, Verdict] = dict.fromkeys(suspects, Refused.DENIED)
         if not expected:
             return verdicts
-        cards, unknown_boards = await _read_cards(session, expected)
-        for key, board in expected.items():
-            if key in cards:
-                verdicts[key] = _granted(cards[key], boards[_scope(cards[key].board)].path)
-            elif board in unknown_boards:
-                verdicts[key] = Refused.UNKNOWN
+        asking = _Asking(session)
+        await asking.read(sorted((board, key) for key, board in expected.items()))
+        for key in expected:
+            card = asking.cards.get(key)
+            if card is not None and _scope(card.board) in boards:
+                verdicts[key] = _granted(card, boards[_scope(card.board)].path)
+            else:
+                verdicts[key] = Refused.GONE if key in asking.answered else Refused.UNKNOWN
         return verdicts
 
     async def reach(self, session: Session) -> Reach:
@@ -139,6 +149,10 @@ class DeckCardSource:
 
 def _scope(board: int) -> ScopeId:
     return ScopeId(f"deck:{board}")
+
+
+def _calendar(board: int) -> str:
+    return f"app-generated--deck--board-{board}"
 
 
 def _board_id(scope: ScopeId) -> int:
@@ -169,36 +183,53 @@ def _age(entry: Entry, now: float) -> str:
 
 
 async def _cards_of(session: Session, board: int) -> list[_Card]:
-    return _cards(await dav.calendar_objects(session, f"app-generated--deck--board-{board}"))
+    return _cards(await dav.calendar_objects(session, _calendar(board)))
 
 
-async def _read_cards(
-    session: Session, expected: Mapping[DocumentKey, int]
-) -> tuple[dict[DocumentKey, _Card], frozenset[int]]:
-    """The cards that are where they are expected, and the boards that could not be read."""
-    paths = [f"app-generated--deck--board-{board}/card-{key.id}.ics" for key, board in expected.items()]
-    try:
-        return {card.key: card for card in _cards(await dav.calendar_multiget(session, paths))}, frozenset()
-    except Missing:
-        return await _list_boards(session, set(expected.values()))
+@dataclass(slots=True)
+class _Asking:
+    """Cards read so far. answered: about which Nextcloud said something; left: requests that may still be made."""
 
+    session: Session
+    left: int = _MAX_REQUESTS
+    cards: dict[DocumentKey, _Card] = field(default_factory=dict)
+    answered: set[DocumentKey] = field(default_factory=set)
 
-async def _list_boards(session: Session, boards: set[int]) -> tuple[dict[DocumentKey, _Card], frozenset[int]]:
-    asked = sorted(boards)[:_MAX_LISTINGS]
-    answers = await asyncio.gather(*(_cards_of(session, board) for board in asked), return_exceptions=True)
-    cards: dict[DocumentKey, _Card] = {}
-    unknown = boards.difference(asked)
-    for board, answer in zip(asked, answers, strict=True):
-        match answer:
-            case list():
-                cards |= {card.key: card for card in answer}
-            case Missing() | NotPermitted():
-                pass  # the board is not there for this user: its cards are denied
-            case NextcloudUnavailable():
-                unknown.add(board)
-            case _:
-                raise answer
-    return cards, frozenset(unknown)
+    async def read(self, expected: Sequence[_Expected]) -> None:
+        """All at once. Where one that is missing spoils the answer, board by board, or in halves if there are many."""
+        if self.left == 0:
+            return
+        self.left -= 1
+        paths = [f"{_calendar(board)}/card-{key.id}.ics" for board, key in expected]
+        try:
+            self._note(await dav.calendar_multiget(self.session, paths), expected)
+        except NextcloudUnavailable:
+            return  # nothing is known of these
+        except Missing:
+            boards = {board for board, _ in expected}
+            half = len(expected) // 2
+            if len(expected) == 1:
+                self.answered.add(expected[0][1])
+            elif len(boards) <= _MAX_LISTINGS:
+                await asyncio.gather(*(self._list(board, expected) for board in boards))
+            else:
+                await asyncio.gather(self.read(expected[:half]), self.read(expected[half:]))
+
+    async def _list(self, board: int, expected: Sequence[_Expected]) -> None:
+        if self.left == 0:
+            return
+        self.left -= 1
+        here = [one for one in expected if one[0] == board]
+        try:
+            self._note(await dav.calendar_objects(self.session, _calendar(board)), here)
+        except (Missing, NotPermitted):
+            self.answered |= {key for _, key in here}  # the board is not there for this user any more
+        except NextcloudUnavailable:
+            return
+
+    def _note(self, entries: Iterable[Entry], expected: Sequence[_Expected]) -> None:
+        self.cards |= {card.key: card for card in _cards(entries)}
+        self.answered |= {key for _, key in expected}
 
 
 def _cards(entries: Iterable[Entry]) -> list[_Card]:

@@ -51,7 +51,7 @@ _NOTES_S = 0.7
 _MOST_QUIET = 300
 
 # Where Nextcloud calls whoever asks the owner.
-_NOBODYS = frozenset({"group", "external"})
+_NOBODYS = frozenset({"group", "external", "external-session"})
 
 _NOTE_SUFFIXES = frozenset({".md", ".txt"})
 

@@ -96,8 +96,8 @@ def _any(key: str, values: Collection[object]) -> models.FieldCondition:
     return models.FieldCondition(key=key, match=models.MatchAny(any=sorted(map(str, values))))
 
 
-def within(reach: Reach, barred: Collection[DocumentKey] = ()) -> models.Filter:
-    """scopes ∩ reach OR document ∈ reach, less what is barred.
+def within(reach: Reach) -> models.Filter:
+    """scopes ∩ reach OR document ∈ reach.
 
     An empty reach is refused: as a filter it would let everything through.
     """
@@ -108,7 +108,7 @@ def within(reach: Reach, barred: Collection[DocumentKey] = ()) -> models.Filter:
         open_.append(_any("document", reach.documents))
     if not open_:
         raise ValueError("an empty reach")
-    return models.Filter(should=open_, must_not=[_any("document", barred)] if barred else None)
+    return models.Filter(should=open_)
 
 
 def narrowed(

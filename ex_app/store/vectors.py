@@ -193,14 +193,14 @@ class Vectors:
             if key in dense_of  # else it was deleted between both questions
         ]
 
-    async def rescored(
-        self, candidates: Sequence[Candidate], sparse: Sparse, reach: Reach, *, barred: Collection[DocumentKey]
-    ) -> list[Candidate]:
-        """The same candidates with the BM25 scores that they have where nothing of what is barred exists.
+    async def rescored(self, candidates: Sequence[Candidate], sparse: Sparse) -> list[Candidate]:
+        """The same candidates with the BM25 scores that they have where there are no documents but theirs.
 
         They are asked for by their ids: a search could leave some out, as a long document has many better passages.
         """
-        words = by_words(sparse, within(reach, barred))
+        if not candidates:
+            return []
+        words = by_words(sparse, within(Reach(documents=frozenset(known.document for known in candidates))))
         [worded] = await self._search(completion(words, [point_id(known) for known in candidates]))
         scores = {key: point.score for key, point in worded.items()}
         return [replace(known, sparse=scores.get(point_id(known), 0.0)) for known in candidates]

@@ -814,12 +814,12 @@
 			}
 		}
 
-		answered({ hits, degraded }) {
+		answered({ hits, degraded, cursor }) {
 			if (!Array.isArray(hits)) {
 				this.failed(new Trouble(say('failed')))
 				return
 			}
-			const cut = hits.length >= this.limit && this.limit < MOST
+			const cut = Boolean(cursor) && this.limit < MOST
 			const verdict = hits.length ? say(cut ? 'best' : 'results', { n: hits.length }) : say(degraded ? 'partly' : 'nothing')
 			this.live.textContent = degraded ? `${verdict}. ${say('degraded')}` : verdict
 			const view = hits.length
