@@ -288,7 +288,7 @@ async def test_cards_are_granted_by_their_boards_of_now(hand: Hand, nextcloud: N
     link = f"/index.php/apps/deck/board/{board.id}/card/{stays}"
     assert granted.place == Place("deck_card", "Venue", board.title, link)
     assert granted.version == (await source.locate(nextcloud.as_user(ALICE), _card(stays), ())).version
-    assert verdicts[_card(moves)] is verdicts[_card(900_000_000)] is Refused.DENIED
+    assert verdicts[_card(moves)] is verdicts[_card(900_000_000)] is Refused.GONE
     assert set((await source.verify(carol, suspects)).values()) == {Refused.DENIED}
     hand.unshare_board(board, BOB)
     assert set((await source.verify(bob, suspects)).values()) == {Refused.DENIED}
