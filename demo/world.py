@@ -144,6 +144,17 @@ class World(Boards):
             self._touched(parent)
             self._emit("NodeDeleted", uid, payload)
 
+    def restore(self, uid: str, path: str, fileid: int) -> None:
+        """Back from the trash to where it lay, with its number, time and ETag. Another file there is in the way."""
+        with self.lock:
+            folder = self.resolve(uid, split(path)[0]).node
+            node = self.nodes[fileid]
+            if node.parent is not None or (folder.children or {}).get(node.name):
+                raise NotAllowed(f"{path} is not free")
+            self._attach(node, folder)
+            self._touched(folder)
+            self._emit("NodeTouched", uid, self._node_payload(uid, node, path))
+
     def tag(self, fileid: int, *tags: str) -> None:
         """Assign system tags; changes no ETag."""
         for tag in tags:

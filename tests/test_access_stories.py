@@ -161,14 +161,10 @@ async def test_an_event_from_before_a_delete_brings_nothing_back(town: Town) -> 
 async def test_what_comes_back_from_the_trash_is_found_again(town: Town) -> None:
     key = town.write("alice", "/Policies/Lodging.md", HOTELS)
     await town.settle()
-    node = town.world.nodes[DocumentKey.parse(key).id]
-    folder = node.parent
-    assert folder is not None
     town.world.delete("alice", "/Policies/Lodging.md")
     await town.settle()
     assert (await town.search("alice", QUESTION)).hits == []
-    town.world._attach(node, folder)  # with its number, time and ETag, as the trash gives it back
-    town.world._touched(folder)
+    town.world.restore("alice", "/Policies/Lodging.md", DocumentKey.parse(key).id)
     await town.settle()
     page = await town.search("alice", QUESTION)
     assert [hit["ref"] for hit in page.hits] == [key]
