@@ -22,6 +22,7 @@ from ex_app.domain import (
 )
 from ex_app.doors.admission import Admission, Busy
 from ex_app.doors.companion import companion_routes
+from ex_app.doors.events import event_routes
 from ex_app.doors.guard import Guard
 from ex_app.doors.lifecycle import Part, lifecycle_routes
 from ex_app.doors.mcp import McpDoor
@@ -34,9 +35,10 @@ from ex_app.embed.client import Embedder
 from ex_app.embed.sparse import SPARSE_VERSION, SparseEncoder
 from ex_app.extract.chunker import CHUNKER_VERSION
 from ex_app.extract.sandbox import Extractor
+from ex_app.index.intake import Intake
 from ex_app.index.reconcile import SWEPT_AT, Reconciler
 from ex_app.index.worker import Worker
-from ex_app.nextcloud import dav, ocs
+from ex_app.nextcloud import dav, ocs, webhooks
 from ex_app.nextcloud.companion import handshake
 from ex_app.nextcloud.session import Nextcloud
 from ex_app.search.rank import Scale
@@ -123,6 +125,7 @@ class _Web:
         self._clock = clock
         self._house: House | None = None
         self._search: Search | None = None
+        self._intake: Intake | None = None
         self._building = asyncio.Lock()
         self._extractor = _extractor(settings)
         self._companion: bytes | None = None
@@ -134,6 +137,7 @@ class _Web:
         """Hold the house open."""
         async with open_house(self._settings, clock=self._clock) as house:
             self._house = house
+            self._intake = Intake(house.registry)
             try:
                 yield
             finally:
@@ -145,6 +149,15 @@ class _Web:
         if self._house is None:
             raise NotAvailable("Semantic Search is starting")
         return self._house
+
+    def intake(self) -> Intake:
+        """Takes what Nextcloud tells of. Raises NotAvailable while the house opens."""
+        if self._intake is None:
+            raise NotAvailable("Semantic Search is starting")
+        return self._intake
+
+    async def is_enabled(self) -> bool:
+        return await self.house.is_enabled()
 
     async def search(self) -> Search:
         """Raises NotAvailable while the app is off or instance and model are not known yet."""
@@ -246,6 +259,7 @@ def web_app(settings: Settings, *, clock: Clock = time.time) -> FastAPI:
     app.include_router(search_routes(web.search, admission, web.progress_for))
     app.include_router(me_routes(is_indexed=web.is_indexed, set_indexed=web.set_indexed))
     app.include_router(companion_routes(web.search, web.companion_key, clock=clock))
+    app.include_router(event_routes(web.intake, web.is_enabled, proof=webhooks.proof(settings)))
     app.include_router(page_routes())
     app.mount("/", mcp)  # the guard lets nothing but /mcp through to here
     app.add_exception_handler(SemanticSearchError, _explain)
@@ -297,6 +311,8 @@ async def _index_while_enabled(house: House, extractor: Extractor, stop: asyncio
         running = [tasks.create_task(indexing.worker.run(ended)) for _ in range(_IN_FLIGHT)]
         sweeping = indexing.reconciler.run(ended, interval=house.settings.reconcile_interval_s)
         running.append(tasks.create_task(sweeping))
+        hearing = webhooks.keep_arranged(house.nextcloud.as_user(""), house.settings, ended)
+        running.append(tasks.create_task(hearing))
         while not stop.is_set() and await _is_still_enabled(house):
             await _sleep(stop, _POLL_S)
         ended.set()

@@ -324,11 +324,15 @@ class EmbedderUnavailable(NotAvailable):
 
 
 class NextcloudUnavailable(NotAvailable):
-    """Nextcloud timed out, is in maintenance, is busy or answered nonsense. retry_after: seconds, when it said so."""
+    """Nextcloud timed out, is in maintenance, is busy or answered nonsense.
 
-    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+    retry_after: seconds, when it said so; status: of its answer, if there was one.
+    """
+
+    def __init__(self, message: str, *, retry_after: float | None = None, status: int | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.status = status
 
 
 class NotPermitted(SemanticSearchError):
@@ -337,6 +341,14 @@ class NotPermitted(SemanticSearchError):
 
 class Missing(SemanticSearchError):
     """The document does not exist for this user (404)."""
+
+
+class IsContainer(Missing):
+    """There is something of this id, but it is no document: it holds some. owner: in whose storage it lies."""
+
+    def __init__(self, message: str, *, owner: str) -> None:
+        super().__init__(message)
+        self.owner = owner
 
 
 class Unindexable(SemanticSearchError):

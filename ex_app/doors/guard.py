@@ -28,6 +28,7 @@ class Who(Enum):
 
     ANYONE = "anyone"  # answers nothing that a stranger may not know
     NEXTCLOUD = "nextcloud"  # signed for nobody: Nextcloud itself asks
+    WEBHOOK = "webhook"  # signed for any user or for nobody, and not relayed; the route itself demands our proof
     COMPANION = "companion"  # signed for a user and not relayed; the route itself demands proof of the companion's key
     USER = "user"  # signed for a user
 
@@ -38,6 +39,7 @@ ROUTES: Mapping[tuple[str, str], Who] = {
     ("POST", "/init"): Who.NEXTCLOUD,
     ("PUT", "/enabled"): Who.NEXTCLOUD,
     ("GET", "/progress"): Who.NEXTCLOUD,
+    ("POST", "/events"): Who.WEBHOOK,
     ("POST", "/companion/candidates"): Who.COMPANION,
     ("GET", "/api/search"): Who.USER,
     ("GET", "/api/status"): Who.USER,
@@ -99,7 +101,9 @@ class Guard:
             return _refusal(404, "There is nothing here")
         if who is Who.COMPANION and (relayed or not signature.user):
             return _refusal(404, "There is nothing here")
-        if not signature.user and who is not Who.NEXTCLOUD:
+        if who is Who.WEBHOOK and relayed:
+            return _refusal(404, "There is nothing here")
+        if not signature.user and who not in (Who.NEXTCLOUD, Who.WEBHOOK):
             return _refusal(401, "Sign in to Nextcloud first")
         scope.setdefault("state", {})["caller"] = Caller(signature.user, vouched=relayed)
         return None

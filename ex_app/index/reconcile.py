@@ -24,6 +24,7 @@ from ex_app.domain import (
     ScopeId,
     Sighting,
 )
+from ex_app.index.wishes import attend
 from ex_app.nextcloud import dav, ocs
 from ex_app.nextcloud.session import Nextcloud, Session
 from ex_app.sources import Source
@@ -59,7 +60,7 @@ class Reconciler:
     async def run(self, stop: asyncio.Event, *, interval: float) -> None:
         """Sweep over all users again and again until told to stop; slower the more users there are."""
         while not stop.is_set():
-            pause = interval
+            pause, rest = interval, 0.0
             try:
                 users = await ocs.user_ids(self.nextcloud.as_user(""))
                 pause = max(interval, len(users) * _SECONDS_PER_USER)
@@ -68,13 +69,20 @@ class Reconciler:
                     await self.registry.set_setting(SWEPT_AT, str(self.registry.now()))
             except NotAvailable as error:
                 # A server in trouble is left alone until the next round.
-                pause = max(pause, getattr(error, "retry_after", None) or 0)
+                pause = rest = max(pause, getattr(error, "retry_after", None) or 0)
                 log.warning("event=sweep_stopped error=%s", error)
             except (NotPermitted, Missing) as error:
                 # Nextcloud refuses our signature, or AppAPI is off: asking for more would lock our address out.
+                rest = pause
                 log.error("event=sweep_refused error=%s", error)  # noqa: TRY400
             with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), pause)
+                await asyncio.wait_for(stop.wait(), rest)
+            await attend(self.registry, self.visit, stop, seconds=pause - rest)
+
+    async def visit(self, user: str) -> None:
+        """Walk somebody out of turn; not who is disabled or has nothing yet: the next sweep knows what to do."""
+        if await ocs.has_content(self.nextcloud.as_user(user)):
+            await self.walk(user)
 
     async def sweep(self, users: Collection[str], stop: asyncio.Event) -> None:
         """Walk every user who has content, once. Whose content cannot be walked is left out until the next sweep.

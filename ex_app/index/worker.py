@@ -33,6 +33,7 @@ from ex_app.domain import (
     Work,
 )
 from ex_app.index.points import EmbedsDocuments, EncodesDocuments, make_points, title_only
+from ex_app.index.strangers import HEARD, is_stranger, turn_away
 from ex_app.nextcloud import ocs
 from ex_app.nextcloud.session import Nextcloud, Session
 from ex_app.settings import Settings
@@ -57,6 +58,9 @@ _OWN_PAUSE_S = 1.0
 _BROKEN_S = 60.0
 
 _IDLE_S = 1.0
+
+# A change that we were told of and cannot find is looked for once more; seconds.
+_SECOND_LOOK_S = 5.0
 
 
 class _LeftOut(SemanticSearchError):
@@ -164,6 +168,10 @@ class Worker:
             return
         source = self.sources[item.key.source]
         try:
+            if is_stranger(item, row) and await turn_away(
+                item, row, source=source, nextcloud=self.nextcloud, registry=self.registry
+            ):
+                return
             read = await self._read(item, row, source)
         except (Missing, _LeftOut):
             await self._gone(item)
@@ -270,6 +278,10 @@ class Worker:
         await self._set_place(fetched.sighting)
         if await self.registry.confirm(item, fetched.sighting, settled=fetched.settled):
             await self.vectors.keep_only(item.key, row.live, below=item.generation)
+        if item.lane in HEARD and row.settled and _is_as_it_was(row, fetched.sighting):
+            # Perhaps we heard of the change before it was made. In a lane in which nobody looks a third time.
+            later = self.registry.now() + _SECOND_LOOK_S
+            await self.registry.enqueue(item.key, Lane.BACKFILL, item.reader, not_before=later)
         await self._settle(item, fetched.sighting, settled=fetched.settled)
 
     async def _publish_title(self, item: Work, fetched: Fetched, error: Unindexable) -> None:
@@ -351,6 +363,10 @@ class Worker:
 def _content_hash(fetched: Fetched) -> str:
     """Of everything that is embedded: the title is part of each passage's context line."""
     return hashlib.sha256(fetched.sighting.title.encode() + b"\0" + fetched.body).hexdigest()
+
+
+def _is_as_it_was(row: DocumentRow, now: Sighting) -> bool:
+    return (row.version, row.path, row.scopes) == (now.version, now.path, now.scopes)
 
 
 def _readers(item: Work, row: DocumentRow | None, walkers: Iterable[str]) -> list[str]:

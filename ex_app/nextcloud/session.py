@@ -154,7 +154,8 @@ def _raise_for(method: str, response: httpx.Response) -> None:
         raise NotPermitted(message)
     if status == 404:
         raise Missing(message)
-    raise NextcloudUnavailable(message, retry_after=_retry_after(response) if status in _BUSY else None)
+    rest = _retry_after(response) if status in _BUSY else None
+    raise NextcloudUnavailable(message, retry_after=rest, status=status)
 
 
 def _retry_after(response: httpx.Response) -> float | None:

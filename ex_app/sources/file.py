@@ -17,6 +17,7 @@ from ex_app.domain import (
     DocumentKey,
     Fetched,
     Granted,
+    IsContainer,
     Missing,
     NextcloudUnavailable,
     NotPermitted,
@@ -104,7 +105,10 @@ class FileSource:
         """One SEARCH answers for the file and its remembered folders; others cost one PROPFIND each."""
         hints = [int(scope[2:]) for scope in known if scope.startswith("f:")][: dav.MAX_IDS - 1]
         nodes = await dav.search_ids(session, [key.id, *hints])
-        own = [node for node in nodes if node.fileid == key.id and not node.is_folder and node.readable]
+        seen = [node for node in nodes if node.fileid == key.id and node.readable]
+        own = [node for node in seen if not node.is_folder]
+        if not own and seen:
+            raise IsContainer("it is a folder", owner=min(seen, key=_preference).owner)
         if not own:
             raise Missing("the file is not there for this user")
         node = min(own, key=_preference)

@@ -34,6 +34,7 @@ from ex_app.store import documents, facts, opt_out, progress, walks, work
 from ex_app.store.database import Database, open_database
 from ex_app.store.documents import DocumentRow, LiveRow, Status, batches
 from ex_app.store.walks import Pulse
+from ex_app.store.wishes import Wishes
 from ex_app.store.work import Due, Failure, backoff
 
 _INDEX = "index"
@@ -58,6 +59,7 @@ class Registry:
         self._database = database
         self._max_attempts = max_attempts
         self._clock = clock
+        self.wishes = Wishes(database, clock)
 
     def now(self) -> float:
         """Seconds since the epoch, by the clock that decides what is due."""

@@ -149,3 +149,13 @@ opted_out = Table(
     Column("since", Float(53), nullable=False),
     Column("returned", Boolean, nullable=False, server_default=false()),
 )
+
+# Whose content is to be looked at before the next sweep comes to it; asked: how often, so that a wish that comes during
+# the walk outlives it; due: the moment from which it may be walked.
+walk_wishes = Table(
+    "walk_wishes",
+    metadata,
+    Column("user", Text, primary_key=True),
+    Column("asked", BigInteger, nullable=False),
+    Column("due", Float(53), nullable=False),
+)
