@@ -41,13 +41,16 @@ class DocumentKey:
 class Container:
     """A folder or board as its lister saw it.
 
-    ancestors: innermost last, without itself; etag: changes with anything below.
+    ancestors: innermost last, without itself; etag: changes with anything below. common: it lies in a group folder, so
+    that nobody owns it and members may see different parts; left_out: nothing in it is to be found.
     """
 
     scope: ScopeId
     etag: str
     path: str
     ancestors: tuple[ScopeId, ...] = ()
+    common: bool = False
+    left_out: bool = False
 
     @property
     def scopes(self) -> tuple[ScopeId, ...]:
@@ -190,7 +193,7 @@ class Point:
     document: DocumentKey
     generation: int
     chunk: Chunk
-    text_hash: str  # of context line and text
+    text_hash: str  # of headings and text; of the title where there is no text
     dense: tuple[float, ...]
     sparse: Sparse
     scopes: tuple[ScopeId, ...]
@@ -199,6 +202,15 @@ class Point:
     mtime: int
     owner: str
     language: str = "und"
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A chunk in the vector index with what the model made of it, which a rename does not change."""
+
+    chunk: Chunk
+    text_hash: str
+    dense: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +353,10 @@ class NotPermitted(SemanticSearchError):
 
 class Missing(SemanticSearchError):
     """The document does not exist for this user (404)."""
+
+
+class LeftOut(SemanticSearchError):
+    """The document is there, but its owner or an admin does not want it to be found."""
 
 
 class IsContainer(Missing):

@@ -244,18 +244,16 @@ async def test_a_reach_of_thousands_of_folders_is_one_question(index: Vectors) -
     assert (await ask(index, "hotel", wide)).keys() == {1}
 
 
-async def test_vectors_of_a_generation_can_be_copied_into_the_next(index: Vectors) -> None:
-    old = [passage(file(1), "hotel", dense=(3.0, 4.0, 0.0, 0.0)), passage(file(1), "no known word", ordinal=1)]
+async def test_passages_of_a_generation_can_be_copied_into_the_next(index: Vectors) -> None:
+    old = [passage(file(1), "no known word", ordinal=1), passage(file(1), "hotel", dense=(3.0, 4.0, 0.0, 0.0))]
     await index.write([*old, passage(file(1), "train", generation=2), passage(file(2), "lunch")])
-    held = await index.vectors_of(file(1), 1)
-    assert held.keys() == {"hash of hotel", "hash of no known word"}
-    dense, sparse = held["hash of hotel"]
-    assert dense == pytest.approx((0.6, 0.8, 0.0, 0.0))
-    assert sparse == words("hotel")
-    assert held["hash of no known word"][1] == Sparse((), ())
+    held = await index.passages_of(file(1), 1)
+    assert [one.text_hash for one in held] == ["hash of hotel", "hash of no known word"]
+    assert [one.chunk for one in held] == [old[1].chunk, old[0].chunk]
+    assert held[0].dense == pytest.approx((0.6, 0.8, 0.0, 0.0))
 
-    await index.write([replace(passage(file(1), "hotel", generation=3), dense=dense, sparse=sparse)])
-    assert (await index.vectors_of(file(1), 3))["hash of hotel"][0] == pytest.approx(dense)
+    await index.write([replace(passage(file(1), "hotel", generation=3), dense=held[0].dense)])
+    assert (await index.passages_of(file(1), 3))[0].dense == pytest.approx(held[0].dense)
 
 
 async def test_a_new_generation_replaces_the_old_one_only_when_told(index: Vectors) -> None:
@@ -290,13 +288,13 @@ async def test_writing_the_same_passage_again_replaces_it(index: Vectors) -> Non
 
 async def test_moving_a_document_leaves_its_text_and_vectors(index: Vectors) -> None:
     await index.write([passage(file(1), "hotel"), passage(file(1), "lunch", ordinal=1), passage(file(2), "train")])
-    before = await index.vectors_of(file(1), 1)
+    before = await index.passages_of(file(1), 1)
     await index.set_place(file(1), scopes=[THEIRS], title="New", path="/Shared/New.md")
     assert (await ask(index, "hotel")).keys() == {2}
     moved = (await ask(index, "hotel", Reach(scopes=frozenset({THEIRS}))))[1]
     assert (moved.title, moved.path, moved.scopes) == ("New", "/Shared/New.md", {THEIRS})
     assert (moved.mtime, moved.owner, moved.chunk.page) == (1_700_000_001, "alice", 3)
-    assert await index.vectors_of(file(1), 1) == before
+    assert await index.passages_of(file(1), 1) == before
 
     await index.set_place(file(1), scopes=[THEIRS], title="New", path="/N", mtime=7, owner="")
     moved = (await ask(index, "hotel", Reach(scopes=frozenset({THEIRS}))))[1]

@@ -129,17 +129,6 @@ async def test_a_folder_that_moved_takes_its_documents_along_and_not_one_of_them
     assert {hit["place"] for hit in (await town.search("bob", QUESTION)).hits} == {"Policies / Final / 2025"}
 
 
-async def test_a_renamed_file_is_found_by_its_new_name(town: Town) -> None:
-    town.write("alice", "/Papers/Untitled.md", BEES)
-    await town.settle()
-    assert (await town.search("alice", "Quarterly apiary figures")).hits == []
-    town.embedder.read.clear()
-    town.world.move("alice", "/Papers/Untitled.md", "/Papers/Quarterly apiary figures.md")
-    await town.settle()
-    assert (await town.search("alice", "Quarterly apiary figures")).titles == ["Quarterly apiary figures.md"]
-    assert len(town.embedder.read) == 1  # the name stands before each passage that the model reads
-
-
 async def test_the_same_bytes_uploaded_again_are_not_read_by_the_model(town: Town) -> None:
     key = town.write("alice", "/Policies/Lodging.md", HOTELS, via="dav")
     await town.settle()

@@ -1,17 +1,21 @@
 # SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
 # SPDX-License-Identifier: AGPL-3.0-or-later
-"""Chunks to points: embeds only passages whose text is new for the document, copies the vectors of the others."""
+"""Chunks to points: embeds only passages whose text is new for the document, copies the vectors of the others.
+
+The title is no part of what tells passages apart: a renamed document keeps what the model made of it, and only its BM25
+vectors, which cost next to nothing, are made anew.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ex_app.domain import Chunk, Parsed, Point, Sighting, Sparse
+from ex_app.domain import Chunk, Parsed, Passage, Point, Sighting, Sparse
 
 # Texts per call to the embed process: enough to sort by length, little enough to give way to other work.
 _BATCH = 128
@@ -31,7 +35,7 @@ class EncodesDocuments(Protocol):
         """The BM25 vector of a passage."""
 
 
-KnownVectors = Mapping[str, tuple[tuple[float, ...], Sparse]]  # by text hash
+KnownVectors = Mapping[str, tuple[float, ...]]  # dense ones by text hash
 
 
 def embedded_text(sighting: Sighting, chunk: Chunk) -> str:
@@ -45,6 +49,11 @@ def title_only(sighting: Sighting) -> Parsed:
     return Parsed("", (Chunk(0, "", 0, 0, headings=(place,) if place else ()),))
 
 
+def known_in(passages: Iterable[Passage]) -> KnownVectors:
+    """What the model need not read again."""
+    return {passage.text_hash: passage.dense for passage in passages}
+
+
 async def make_points(
     sighting: Sighting,
     parsed: Parsed,
@@ -55,31 +64,34 @@ async def make_points(
     encoder: EncodesDocuments,
 ) -> list[Point]:
     """The document's points in a new generation. Raises EmbedderUnavailable."""
-    texts = {_hash(text): text for chunk in parsed.chunks if (text := embedded_text(sighting, chunk))}
+    texts = {_text_hash(sighting, chunk): embedded_text(sighting, chunk) for chunk in parsed.chunks}
     fresh = [(digest, text) for digest, text in texts.items() if digest not in known]
     vectors = dict(known)
     for first in range(0, len(fresh), _BATCH):
         batch = fresh[first : first + _BATCH]
         rows = await embedder.documents([text for _, text in batch])
-        for (digest, text), row in zip(batch, rows, strict=True):
-            vectors[digest] = (tuple(map(float, row)), encoder.encode_document(text))
-    return [_point(sighting, chunk, generation=generation, vectors=vectors) for chunk in parsed.chunks]
+        for (digest, _), row in zip(batch, rows, strict=True):
+            vectors[digest] = tuple(map(float, row))
+    return [_point(sighting, chunk, generation=generation, vectors=vectors, encoder=encoder) for chunk in parsed.chunks]
 
 
-def _hash(text: str) -> str:
+def _text_hash(sighting: Sighting, chunk: Chunk) -> str:
+    """Of headings and text. Where there is no text the title is the text."""
+    text = "\n".join((" › ".join(chunk.headings), chunk.text or sighting.title))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _point(sighting: Sighting, chunk: Chunk, *, generation: int, vectors: KnownVectors) -> Point:
-    digest = _hash(embedded_text(sighting, chunk))
-    dense, sparse = vectors[digest]
+def _point(
+    sighting: Sighting, chunk: Chunk, *, generation: int, vectors: KnownVectors, encoder: EncodesDocuments
+) -> Point:
+    digest = _text_hash(sighting, chunk)
     return Point(
         document=sighting.key,
         generation=generation,
         chunk=chunk,
         text_hash=digest,
-        dense=dense,
-        sparse=sparse,
+        dense=vectors[digest],
+        sparse=encoder.encode_document(embedded_text(sighting, chunk)),
         scopes=sighting.scopes,
         title=sighting.title,
         path=sighting.path,

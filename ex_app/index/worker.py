@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,18 +21,20 @@ from typing import Protocol
 from ex_app.domain import (
     Fetched,
     Lane,
+    LeftOut,
     Missing,
     NextcloudUnavailable,
     NotAvailable,
     NotPermitted,
     Parsed,
+    Passage,
     Reason,
     SemanticSearchError,
     Sighting,
     Unindexable,
     Work,
 )
-from ex_app.index.points import EmbedsDocuments, EncodesDocuments, make_points, title_only
+from ex_app.index.points import EmbedsDocuments, EncodesDocuments, known_in, make_points, title_only
 from ex_app.index.strangers import HEARD, is_stranger, turn_away
 from ex_app.nextcloud import ocs
 from ex_app.nextcloud.session import Nextcloud, Session
@@ -62,9 +64,8 @@ _IDLE_S = 1.0
 # A change that we were told of and cannot find is looked for once more; seconds.
 _SECOND_LOOK_S = 5.0
 
-
-class _LeftOut(SemanticSearchError):
-    """The document lies in the storage of somebody who opted out."""
+# Between the hash of a document's bytes and that of its title.
+_HASHES_PART = "/"
 
 
 class Extracts(Protocol):
@@ -173,7 +174,7 @@ class Worker:
             ):
                 return
             read = await self._read(item, row, source)
-        except (Missing, _LeftOut):
+        except (Missing, LeftOut):
             await self._gone(item)
             return
         if read.fault is None:
@@ -210,7 +211,7 @@ class Worker:
         return read
 
     async def _read_as(self, session: Session, item: Work, row: DocumentRow | None, source: Source) -> _Read:
-        """Raises _LeftOut, before its text is read where possible, when it lies with somebody who opted out."""
+        """Raises LeftOut, before its text is read where possible, when it lies with somebody who opted out."""
         known = row.scopes if row else ()
         if row is not None and await self._is_left_out(row.owner, source):
             # It may have been taken into another home meanwhile.
@@ -225,7 +226,7 @@ class Worker:
 
     async def _demand_is_in(self, sighting: Sighting, source: Source) -> None:
         if await self._is_left_out(sighting.owner, source):
-            raise _LeftOut("its owner wants it left out")
+            raise LeftOut("its owner wants it left out")
 
     async def _is_left_out(self, owner: str, source: Source) -> bool:
         """Of what is walked for all members nobody's wish decides alone."""
@@ -238,16 +239,18 @@ class Worker:
         if row is not None and row.live and row.content_hash == content:
             await self._confirm(item, row, fetched)
             return
-        try:
-            parsed, reason = await self._parse(fetched), None
-        except Unindexable as error:
-            parsed, reason = title_only(fetched.sighting), error.reason
-        known = await self.vectors.vectors_of(item.key, row.live) if row is not None and row.live else {}
+        held = await self.vectors.passages_of(item.key, row.live) if row is not None and row.live else []
+        parsed, reason = _renamed(row, content, held), None
+        if parsed is None:
+            try:
+                parsed = await self._parse(fetched)
+            except Unindexable as error:
+                parsed, reason = title_only(fetched.sighting), error.reason
         points = await make_points(
             fetched.sighting,
             parsed,
             generation=item.generation,
-            known=known,
+            known=known_in(held),
             embedder=self.embedder,
             encoder=self.encoder,
         )
@@ -361,8 +364,18 @@ class Worker:
 
 
 def _content_hash(fetched: Fetched) -> str:
-    """Of everything that is embedded: the title is part of each passage's context line."""
-    return hashlib.sha256(fetched.sighting.title.encode() + b"\0" + fetched.body).hexdigest()
+    """Of the bytes, then of the title: a rename changes the second part alone."""
+    title = hashlib.sha256(fetched.sighting.title.encode()).hexdigest()
+    return f"{hashlib.sha256(fetched.body).hexdigest()}{_HASHES_PART}{title[:32]}"
+
+
+def _renamed(row: DocumentRow | None, content: str, held: Sequence[Passage]) -> Parsed | None:
+    """The passages of a document of which nothing but the title changed; None where there is more to do."""
+    if row is None or row.reason is not None or not held or len(held) != row.chunks:
+        return None
+    if row.content_hash.partition(_HASHES_PART)[0] != content.partition(_HASHES_PART)[0]:
+        return None
+    return Parsed("", tuple(passage.chunk for passage in held), truncated=row.truncated)
 
 
 def _is_as_it_was(row: DocumentRow, now: Sighting) -> bool:

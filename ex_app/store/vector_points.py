@@ -10,9 +10,12 @@ from typing import Any
 
 from qdrant_client import models
 
-from ex_app.domain import Candidate, Chunk, DocumentKey, Filters, Point, Reach, ScopeId, Sparse
+from ex_app.domain import Candidate, Chunk, DocumentKey, Filters, Passage, Point, Reach, ScopeId, Sparse
 
 DENSE, BM25 = "dense", "bm25"  # names of a point's vectors
+
+_CHUNK_FIELDS = ("ordinal", "text", "start", "end", "page", "headings")
+PASSAGE_FIELDS = [*_CHUNK_FIELDS, "text_hash"]
 
 _NAMESPACE = uuid.UUID("6f4a0c86-9d0e-5b57-8f0e-3d6b1f0a7c11")
 
@@ -50,18 +53,10 @@ def point_id(point: Point | Candidate) -> str:
 
 def candidate(point: models.ScoredPoint, *, dense: float, sparse: float) -> Candidate:
     held = payload_of(point)
-    chunk = Chunk(
-        ordinal=held["ordinal"],
-        text=held["text"],
-        start=held["start"],
-        end=held["end"],
-        page=held["page"],
-        headings=tuple(held["headings"]),
-    )
     return Candidate(
         document=DocumentKey.parse(held["document"]),
         generation=held["generation"],
-        chunk=chunk,
+        chunk=_chunk(held),
         text_hash=held["text_hash"],
         scopes=frozenset(held["scopes"]),
         title=held["title"],
@@ -78,13 +73,24 @@ def payload_of(record: models.Record | models.ScoredPoint) -> dict[str, Any]:
     return record.payload
 
 
-def vectors_in(record: models.Record) -> tuple[tuple[float, ...], Sparse]:
+def passage(record: models.Record) -> Passage:
+    """Of a record with PASSAGE_FIELDS and its dense vector."""
+    held = payload_of(record)
     assert isinstance(record.vector, dict)
-    dense, sparse = record.vector[DENSE], record.vector.get(BM25)
+    dense = record.vector[DENSE]
     assert isinstance(dense, list)
-    if not isinstance(sparse, models.SparseVector):
-        return tuple(dense), Sparse((), ())  # type: ignore[arg-type]
-    return tuple(dense), Sparse(tuple(sparse.indices), tuple(sparse.values))  # type: ignore[arg-type]
+    return Passage(_chunk(held), held["text_hash"], tuple(dense))  # type: ignore[arg-type]
+
+
+def _chunk(held: dict[str, Any]) -> Chunk:
+    return Chunk(
+        ordinal=held["ordinal"],
+        text=held["text"],
+        start=held["start"],
+        end=held["end"],
+        page=held["page"],
+        headings=tuple(held["headings"]),
+    )
 
 
 def of_document(document: DocumentKey, *conditions: models.Condition) -> models.Filter:

@@ -18,10 +18,11 @@ from qdrant_client import AsyncQdrantClient, models
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from ex_app.domain import Candidate, DocumentKey, EngineUnavailable, Filters, Point, Reach, ScopeId, Sparse
+from ex_app.domain import Candidate, DocumentKey, EngineUnavailable, Filters, Passage, Point, Reach, ScopeId, Sparse
 from ex_app.store.vector_points import (
     BM25,
     DENSE,
+    PASSAGE_FIELDS,
     by_meaning,
     by_words,
     candidate,
@@ -29,10 +30,10 @@ from ex_app.store.vector_points import (
     leg,
     narrowed,
     of_document,
+    passage,
     payload_of,
     point_id,
     struct,
-    vectors_in,
     within,
 )
 
@@ -128,13 +129,13 @@ class Vectors:
                 await self._client().set_payload(self._collection, place, points=of_document(document), wait=True)
             )
 
-    async def vectors_of(self, document: DocumentKey, generation: int) -> dict[str, tuple[tuple[float, ...], Sparse]]:
-        """The vectors of a generation by text hash, to be copied into the next one. Dense ones are of unit length."""
+    async def passages_of(self, document: DocumentKey, generation: int) -> list[Passage]:
+        """A generation's passages in order, to be copied into the next one."""
         where = of_document(
             document, models.FieldCondition(key="generation", match=models.MatchValue(value=generation))
         )
-        records = self._scroll(where, fields=["text_hash"], page=VECTORS_PAGE, with_vectors=True)
-        return {str(payload_of(record)["text_hash"]): vectors_in(record) async for record in records}
+        records = self._scroll(where, fields=PASSAGE_FIELDS, page=VECTORS_PAGE, with_vectors=[DENSE])
+        return sorted([passage(record) async for record in records], key=lambda held: held.chunk.ordinal)
 
     @property
     def collection(self) -> str:
@@ -261,7 +262,7 @@ class Vectors:
         return [{} if leg is None else {point.id: point for point in next(answers).points} for leg in legs]
 
     async def _scroll(
-        self, where: models.Filter | None, *, fields: list[str], page: int, with_vectors: bool
+        self, where: models.Filter | None, *, fields: list[str], page: int, with_vectors: bool | list[str]
     ) -> AsyncIterator[models.Record]:
         offset: Any = None
         while True:
