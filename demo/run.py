@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import signal
+import threading
 import time
 
 from rich.console import Console
@@ -29,6 +31,7 @@ def main() -> None:
     console.print("Starting a stand-in Nextcloud and Semantic Search beside it (the language model loads first) …")
     try:
         with running(world, port=port) as demo:
+            threading.Thread(target=deliver, args=(demo,), daemon=True, name="webhooks").start()
             show_progress(demo, console)
             console.print(f"\n[bold]Open {demo.served.url}[/bold]  pick alice, bob or carol, and search.\n")
             console.print("Ctrl-C ends it; nothing stays behind.")
@@ -41,6 +44,11 @@ def main() -> None:
     except OSError as error:
         advice = "Try another: .venv/bin/python -m demo.run --port 8091"
         raise SystemExit(f"Port {port} on 127.0.0.1 is not free ({error}). {advice}") from error
+
+
+def deliver(demo: Running) -> None:
+    """Tell the app of changes, every second; a real Nextcloud does it as often as its background jobs run."""
+    asyncio.run(demo.served.webhooks.run(1.0))
 
 
 def show_progress(demo: Running, console: Console) -> None:

@@ -1,12 +1,18 @@
 # SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
 # SPDX-License-Identifier: AGPL-3.0-or-later
-"""webhook_listeners 1.2.0: registrations, and a delivery that forgets what it could not deliver."""
+"""webhook_listeners 1.2.0: registrations, and a delivery that forgets what it could not deliver.
+
+As in 31.0.6, or as newer servers do it (`newer`): they tell of renames, tags and cards, and no longer of what was
+deleted by its id.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
 import json
+import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +33,12 @@ _TIMEOUT_S = 3.0
 _NODE = ("NodeCreated", "NodeWritten", "NodeTouched", "NodeDeleted", "NodeRenamed", "NodeCopied", "BeforeNodeDeleted")
 _CLASSES = {f"OCP\\Files\\Events\\Node\\{name}Event": name for name in _NODE}
 _SILENT = {"NodeRenamed"}
+# What Nextcloud 32 and a newer Deck add.
+_TAGS = ("TagAssigned", "TagUnassigned")
+_DECK = ("CardCreated", "CardUpdated", "CardDeleted", "AclCreated", "AclUpdated", "AclDeleted", "BoardUpdated")
+_NEWER = {f"OCP\\SystemTag\\{name}Event": name for name in _TAGS} | {
+    f"OCA\\Deck\\Event\\{name}Event": name for name in _DECK
+}
 
 
 @dataclass(eq=False, slots=True)
@@ -40,13 +52,19 @@ class Webhook:
     http_method: str = "POST"
     user_filter: str = ""
     headers: dict[str, str] = field(default_factory=dict)
+    auth: dict[str, str] | None = None  # more headers, which the server keeps encrypted
 
 
 class Webhooks:
-    """All registrations, and how far the job queue has come."""
+    """All registrations, and how far the job queue has come.
+
+    newer: behave as newer servers do; transport: where the calls go instead of to the apps' addresses.
+    """
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self.newer = False
+        self.transport: httpx.AsyncBaseTransport | None = None
         self.hooks: dict[int, Webhook] = {}
         self._ids = itertools.count(1)
         self._told = 0
@@ -62,14 +80,25 @@ class Webhooks:
 
     async def deliver(self) -> int:
         """Run the queued jobs once, in order, as cron does; returns how many arrived. Nothing is ever tried twice."""
-        with self.world.lock:
-            queued, self._told = self.world.events[self._told :], len(self.world.events)
         arrived = 0
-        async with httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False) as client:
-            for event, hook in itertools.product(queued, [*self.hooks.values()]):
-                if _CLASSES[hook.event] == event.name not in _SILENT and hook.user_filter in ("", event.uid):
+        async with httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False, transport=self.transport) as client:
+            for event, hook in itertools.product(self.take(), [*self.hooks.values()]):
+                told = _CLASSES.get(hook.event) or _NEWER[hook.event]
+                if told == event.name and self._fires(told) and hook.user_filter in ("", event.uid):
                     arrived += await self._call(client, hook, event)
         return arrived
+
+    def take(self) -> list[Event]:
+        """The queued events; whoever takes them and does not deliver them has lost them."""
+        with self.world.lock:
+            queued, self._told = self.world.events[self._told :], len(self.world.events)
+        return queued
+
+    def _fires(self, name: str) -> bool:
+        return self.newer or name not in _SILENT
+
+    def _accepts(self, event: str) -> bool:
+        return event in _CLASSES or (self.newer and event in _NEWER)
 
     async def run(self, every_s: float) -> None:
         """Deliver for ever."""
@@ -82,8 +111,13 @@ class Webhooks:
             return False
         person = self.world.people.get(event.uid or "")
         user = {"uid": person.uid, "displayName": person.display_name} if person else None
-        payload = {"event": {**event.payload, "class": hook.event}, "user": user, "time": event.time}
-        headers = signed(hook.app, event.uid) | hook.headers  # no Content-Type, as on the server
+        told = {**event.payload, "class": hook.event}
+        node = event.payload.get("node")
+        if self.newer and event.name == "NodeDeleted" and isinstance(node, dict):
+            told["node"] = {"path": node["path"]}
+        payload = {"event": told, "user": user, "time": event.time}
+        # No Content-Type, as on the server.
+        headers = signed(hook.app, event.uid) | hook.headers | (hook.auth or {})
         try:
             url = hook.app.url + hook.uri
             answer = await client.request(hook.http_method, url, headers=headers, content=json.dumps(payload).encode())
@@ -99,10 +133,14 @@ class Webhooks:
     async def _create(self, request: Request) -> Response:
         app, given = _demand_app(request), await params(request)
         event = str(given.get("event", "")).lstrip("\\")
-        if event not in _CLASSES:
+        if not self._accepts(event):
             raise OcsError(400, f"{event} is not an event class compatible with webhooks")
         method, user = str(given.get("httpMethod", "POST")), str(given.get("userIdFilter") or "")
-        hook = Webhook(next(self._ids), app, str(given["uri"]), event, method, user, dict(given.get("headers") or {}))
+        auth = dict(given.get("authData") or {}) if given.get("authMethod") == "header" else None
+        if auth == {}:
+            raise OcsError(400, "Header auth method needs an associative array of headers as auth data")
+        headers = dict(given.get("headers") or {})
+        hook = Webhook(next(self._ids), app, str(given["uri"]), event, method, user, headers, auth)
         self.hooks[hook.id] = hook
         return reply(request, _shown(hook))
 
@@ -138,6 +176,11 @@ def _shown(hook: Webhook) -> dict[str, Any]:
         "eventFilter": [],
         "userIdFilter": hook.user_filter,
         "headers": hook.headers or None,
-        "authMethod": "none",
-        "authData": None,
+        "authMethod": "none" if hook.auth is None else "header",
+        "authData": None if hook.auth is None else _sealed(hook.auth),
     }
+
+
+def _sealed(auth: dict[str, str]) -> str:
+    """What the server shows of what it keeps encrypted: never twice the same."""
+    return f"{hashlib.sha256(repr(auth).encode() + secrets.token_bytes(16)).hexdigest()}|{secrets.token_hex(16)}|3"

@@ -12,7 +12,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator
 
-from demo.boards import Boards
+from demo.group_folders import GroupFolders
 from demo.tree import (
     READ,
     Conflicting,
@@ -31,7 +31,7 @@ from demo.tree import (
 )
 
 
-class World(Boards):
+class World(GroupFolders):
     """Everything the stand-in knows. clock: seconds since the epoch; a test's own lets time pass on demand."""
 
     def __init__(self, *, clock: Callable[[], float] = time.time, instance_id: str = "ocstandin001") -> None:
@@ -103,6 +103,8 @@ class World(Boards):
             seen = self.resolve(uid, old)
             parent_path, name = split(new)
             parent = self.resolve(uid, parent_path)
+            if seen.mount and seen.mount.group_folder and seen.is_mount_root:
+                raise NotAllowed("a group folder stays where it is")
             if seen.is_mount_root:
                 if parent.mount:
                     raise NotAllowed("a received share cannot lie in another")
@@ -130,6 +132,8 @@ class World(Boards):
         """To the trash (gone for everyone); a recipient deleting a mount leaves the share."""
         with self.lock:
             seen = self.resolve(uid, path)
+            if seen.mount and seen.mount.group_folder and seen.is_mount_root:
+                raise NotAllowed("a group folder is the admin's")
             if seen.mount and seen.is_mount_root:
                 for share in seen.mount.shares:
                     self.leave_share(uid, share.id)
@@ -160,9 +164,11 @@ class World(Boards):
         for tag in tags:
             self.tags.setdefault(tag, len(self.tags) + 1)
         self.nodes[fileid].tags = [*dict.fromkeys([*self.nodes[fileid].tags, *tags])]
+        self._emit("TagAssigned", "admin", {"objectType": "files", "objectIds": [str(fileid)], "tagIds": [1]})
 
     def untag(self, fileid: int, tag: str) -> None:
         self.nodes[fileid].tags.remove(tag)
+        self._emit("TagUnassigned", "admin", {"objectType": "files", "objectIds": [str(fileid)], "tagIds": [1]})
 
     def tags_for(self, uid: str, node: Node) -> list[str]:
         """The node's tags that this user may know of."""
@@ -229,14 +235,14 @@ class World(Boards):
         self.shares[share_id].pending.discard(uid)
 
     def mounts(self, uid: str) -> list[Mount]:
-        """What was shared with a user and can be reached, with its place in his tree."""
+        """What was shared with a user and can be reached, with its place in his tree; group folders too."""
         with self.lock:
             received: dict[int, list[Share]] = {}
             for share in self.shares.values():
                 to_me = share.with_user == uid or uid in self.groups.get(share.with_group or "", ())
                 if to_me and uid not in share.left_by | share.pending and share.node.owner not in (uid, None):
                     received.setdefault(share.node.id, []).append(share)
-            return [self._mount(uid, shares) for shares in received.values()]
+            return [*(self._mount(uid, shares) for shares in received.values()), *self.group_mounts(uid)]
 
     def _mount(self, uid: str, shares: list[Share]) -> Mount:
         permissions = 0
@@ -281,10 +287,15 @@ class World(Boards):
         mount = max(inside, key=lambda m: len(m.path), default=None)
         start, rest = (mount.node, path[len(mount.path) :]) if mount else (self.person(uid).home, path)
         node = descend(start, rest)
+        if node and mount and not all(mount.shows(above) for above in node.lineage()):
+            return None  # by path, nothing below a hidden folder is found
         return Seen(uid, path, node, mount) if node else None
 
     def listing(self, seen: Seen, mounts: list[Mount] | None = None) -> list[Seen]:
-        """The direct children of a folder, received mounts included, by name."""
+        """The direct children of a folder that the user sees, received mounts included, by name."""
+        return [child for child in self._children(seen, mounts) if child.is_shown]
+
+    def _children(self, seen: Seen, mounts: list[Mount] | None) -> list[Seen]:
         mounts = self.mounts(seen.uid) if mounts is None else mounts
         here = {m.path: Seen(seen.uid, m.path, m.node, m) for m in mounts if split(m.path)[0] == seen.path}
         for child in (seen.node.children or {}).values():
@@ -293,12 +304,13 @@ class World(Boards):
         return [here[path] for path in sorted(here, key=str.casefold)]
 
     def walk(self, uid: str, path: str = "/") -> Iterator[Seen]:
-        """Everything below a folder, folders before their content."""
+        """Everything below a folder, folders before their content; what is shown in a hidden folder too."""
         mounts = self.mounts(uid)
         todo = [self.resolve(uid, path)]
         while todo:
-            for child in self.listing(todo.pop(), mounts):
-                yield child
+            for child in self._children(todo.pop(), mounts):
+                if child.is_shown:
+                    yield child
                 todo.append(child)
 
     def sightings(self, uid: str, fileid: int) -> list[Seen]:
@@ -311,7 +323,7 @@ class World(Boards):
         for above in node.lineage():
             if above.home_of == uid:
                 found.append(Seen(uid, rest, node))
-            if mount := by_root.get(above):
+            if (mount := by_root.get(above)) and mount.shows(node):
                 found.append(Seen(uid, mount.path + rest, node, mount))
             rest = f"/{above.name}{rest}"
         return found
@@ -347,7 +359,7 @@ class World(Boards):
 
     def all_documents(self) -> list[str]:
         """Keys of every file outside the trash and every card that is not deleted."""
-        files = [f"file:{n.id}" for n in self.nodes.values() if not n.is_folder and n.owner is not None]
+        files = [f"file:{n.id}" for n in self.nodes.values() if not n.is_folder and not n.is_trashed]
         return files + [f"deck_card:{card.id}" for card in self.cards.values() if self.card_alive(card.id)]
 
     # --- inside

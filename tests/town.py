@@ -32,14 +32,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from demo.appapi import routes_from, signed
 from demo.gate import ExApp
 from demo.server import create_app
+from demo.webhooks import Webhooks
 from demo.world import World
 from ex_app.app import House, Indexing, open_house, open_indexing, web_app
 from ex_app.domain import DocumentKey, Work
 from ex_app.embed.client import Embedder
 from ex_app.extract.sandbox import Extractor
+from ex_app.index.wishes import grant_wishes
 from ex_app.index.worker import Worker
 from ex_app.nextcloud import ocs
+from ex_app.nextcloud.webhooks import arrange
 from ex_app.settings import Settings
+from ex_app.sources import open_sources
 from ex_app.store import engine
 from ex_app.store.documents import DocumentRow
 from ex_app.store.registry import Registry
@@ -162,6 +166,35 @@ class Town:
             self.clock.forward(await self.worker.attempt(item))
         raise AssertionError("the worker goes round in circles")
 
+    # --- what Nextcloud tells by itself
+
+    @property
+    def webhooks(self) -> Webhooks:
+        """The registrations, and what is queued for them."""
+        assert isinstance(self.stage.app, Starlette)
+        webhooks: Webhooks = self.stage.app.state.webhooks
+        return webhooks
+
+    async def listen(self) -> None:
+        """Let Nextcloud tell the app of changes from now on."""
+        await arrange(self.house.nextcloud.as_user(""), self.settings)
+        self.webhooks.take()
+
+    async def hear(self) -> int:
+        """Run Nextcloud's queued webhooks once; returns how many the app took."""
+        self.app.url = self.app.url or "http://app"
+        self.webhooks.transport = httpx.ASGITransport(self.doors, raise_app_exceptions=False)
+        return await self.webhooks.deliver()
+
+    async def react(self) -> None:
+        """A while later what Nextcloud told of is done, without a sweep: wishes to walk, then all work that is due."""
+        self.clock.forward(_A_WHILE_S)
+        await self.hear()
+        for _ in range(3):  # work leads to wishes, and wishes to work
+            await self.work()
+            await grant_wishes(self.registry, self.indexing.reconciler.visit, asyncio.Event())
+        await self.work()
+
     async def claim(self) -> Work | None:
         """Take the next document that is due, as a worker does."""
         claimed = await self.registry.claim(1, self.settings.lease_s)
@@ -213,6 +246,12 @@ class Town:
     async def restart(self) -> None:
         """The worker's process ends and starts again on what is on disk."""
         self.indexing = await open_indexing(self.house, self.worker.extractor)  # type: ignore[arg-type]
+        self.staff(embedder=self.embedder)
+
+    async def restart_with(self, **excluded: str) -> None:
+        """An admin changes what is left out, and the app starts again."""
+        house = replace(self.house, sources=open_sources(**excluded))
+        self.indexing = await open_indexing(house, self.worker.extractor)  # type: ignore[arg-type]
         self.staff(embedder=self.embedder)
 
     @contextmanager
