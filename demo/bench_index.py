@@ -1,0 +1,68 @@
+# SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""`make bench-index`: how fast documents come into the index, in how much memory, and what comparing costs Nextcloud.
+
+The last line is one JSON object. ratio: chunks per second from the stand-in until published, of those of the model
+alone (float32) for the same chunks in the same run; rss_mb: the largest resident sizes of all our processes together;
+requests_unchanged, requests_one_change: for the files and notes of somebody with 20,000 files. The one request for all
+of Deck's boards and the one that asks whether the account is enabled stand in the table. Exit status 1 on a miss.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from demo.bench import indexing, sweeping
+
+_LEAST_RATIO = 0.85
+_UNCHANGED = 1
+
+
+def main() -> None:
+    """Print the tables and, as last line, one JSON object."""
+    parser = argparse.ArgumentParser(prog="make bench-index", description="How fast, in how much memory, how often")
+    parser.add_argument("--chunks", type=int, default=2_000, help="at least so many passages")
+    parser.add_argument("--rounds", type=int, default=4, help="in so many turns with the model alone")
+    parser.add_argument("--batch", type=int, default=64, help="texts that the model alone is given at once")
+    parser.add_argument("--files", type=int, default=20_000, help="of the one whose content is compared")
+    given = parser.parse_args()
+    console = Console(width=130)
+    sweep = sweeping.measure(given.files)
+    console.print(f"\n[bold]Somebody with {given.files:,} files[/bold]", sweeping.table_of(sweep), sep="\n")
+    outcome = indexing.measure(given.chunks, rounds=given.rounds, batch=given.batch, say=console.print)
+    title = f"\n[bold]Into the index[/bold] (the app chose {outcome.precision} on this machine)"
+    console.print(title, indexing.table_of(outcome), sep="\n")
+    console.print("\n[bold]Memory at its most[/bold]", _memory(outcome.peaks), sep="\n")
+    figures = {
+        "ratio": round(outcome.ratio, 3),
+        "rss_mb": round(sum(outcome.peaks.values())),
+        "requests_unchanged": sweep.files(sweep.unchanged),
+        "requests_one_change": sweep.files(sweep.one_change),
+    }
+    problems = []
+    if outcome.chunks < given.chunks:
+        problems.append(f"only {outcome.chunks} chunks")
+    if outcome.ratio < _LEAST_RATIO:
+        problems.append(f"the whole path comes to {outcome.ratio:.2f} of the model alone, not {_LEAST_RATIO}")
+    if figures["requests_unchanged"] != _UNCHANGED:
+        problems.append("an unchanged home costs more than one request")
+    for problem in problems:
+        console.print(f"Not well: {problem}")
+    print(json.dumps(figures))
+    sys.exit(1 if problems else 0)
+
+
+def _memory(peaks: dict[str, float]) -> Table:
+    table = Table("process", "MB", box=None)
+    for role, peak in sorted(peaks.items(), key=lambda item: -item[1]):
+        table.add_row(role, f"{peak:.0f}")
+    return table
+
+
+if __name__ == "__main__":
+    main()
