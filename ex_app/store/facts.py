@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Integer, Text, cast, select
+from sqlalchemy import Float, Integer, Text, cast, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ex_app.store.database import insert
@@ -36,6 +36,17 @@ async def set_setting(connection: AsyncConnection, key: str, value: str) -> None
     """Set it."""
     statement = insert(connection, meta).values(key=_SETTING + key, value=value)
     await connection.execute(statement.on_conflict_do_update(index_elements=["key"], set_={"value": value}))
+
+
+async def note_moment(connection: AsyncConnection, key: str, now: float, *, every: float) -> None:
+    """Set it to now, seconds since the epoch, unless that was done `every` seconds ago or later."""
+    statement = insert(connection, meta).values(key=_SETTING + key, value=str(now))
+    noted = cast(meta.c.value, Float(53))
+    # Later than now: the clock was wrong when it was noted.
+    outdated = or_(noted <= now - every, noted > now)
+    await connection.execute(
+        statement.on_conflict_do_update(index_elements=["key"], set_={"value": str(now)}, where=outdated)
+    )
 
 
 async def epoch(connection: AsyncConnection) -> int:

@@ -30,7 +30,7 @@ from ex_app.domain import (
     Work,
 )
 from ex_app.settings import Settings
-from ex_app.store import documents, facts, opt_out, progress, walks, work
+from ex_app.store import documents, facts, opt_out, progress, upkeep, walks, work
 from ex_app.store.database import Database, open_database
 from ex_app.store.documents import DocumentRow, LiveRow, Status, batches
 from ex_app.store.walks import Pulse
@@ -60,6 +60,7 @@ class Registry:
         self._max_attempts = max_attempts
         self._clock = clock
         self.wishes = Wishes(database, clock)
+        self.upkeep = upkeep.Upkeep(database, clock)
 
     def now(self) -> float:
         """Seconds since the epoch, by the clock that decides what is due."""
@@ -100,7 +101,7 @@ class Registry:
                 return False
             await facts.set_setting(connection, _INDEX, name)
             await documents.reset(connection)
-            await walks.forget_walks(connection)
+            await walks.look_closely(connection)
             return True
 
         return await self._database.write(job)
@@ -166,7 +167,7 @@ class Registry:
 
     async def finish(self, item: Work) -> bool:
         """Done, unless a change arrived meanwhile: then it is due again. False when the lease was lost."""
-        return await self._database.write(lambda connection: work.finish(connection, item, now=self._clock()))
+        return await self._database.write(lambda connection: upkeep.finish(connection, item, now=self._clock()))
 
     async def retry(
         self, item: Work, error: str, *, delay: float | None = None, reason: Reason = Reason.FAILED

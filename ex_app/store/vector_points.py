@@ -98,6 +98,10 @@ def of_document(document: DocumentKey, *conditions: models.Condition) -> models.
     return models.Filter(must=[same, *conditions])
 
 
+def of_documents(documents: Collection[DocumentKey]) -> models.Filter:
+    return models.Filter(must=[_any("document", documents)])
+
+
 def _any(key: str, values: Collection[object]) -> models.FieldCondition:
     return models.FieldCondition(key=key, match=models.MatchAny(any=sorted(map(str, values))))
 

@@ -30,6 +30,7 @@ from ex_app.store.vector_points import (
     leg,
     narrowed,
     of_document,
+    of_documents,
     passage,
     payload_of,
     point_id,
@@ -206,10 +207,11 @@ class Vectors:
         scores = {key: point.score for key, point in worded.items()}
         return [replace(known, sparse=scores.get(point_id(known), 0.0)) for known in candidates]
 
-    async def digest(self) -> AsyncIterator[Imprint]:
-        """What the index holds, chunk by chunk; points written meanwhile may or may not show."""
+    async def digest(self, documents: Collection[DocumentKey] | None = None) -> AsyncIterator[Imprint]:
+        """What the index holds, of all documents or of these, chunk by chunk; what is written meanwhile may show."""
         fields = ["document", "generation", "ordinal", "text_hash", "scopes"]
-        async for record in self._scroll(None, fields=fields, page=READ_PAGE, with_vectors=False):
+        where = None if documents is None else of_documents(documents)
+        async for record in self._scroll(where, fields=fields, page=READ_PAGE, with_vectors=False):
             held = payload_of(record)
             yield Imprint(
                 DocumentKey.parse(held["document"]),

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ex_app.domain import Container, DocumentKey, ScopeId
@@ -116,9 +116,9 @@ async def forget_pulses(connection: AsyncConnection, source: str) -> None:
     await connection.execute(delete(tables.pulses).where(tables.pulses.c.source == source))
 
 
-async def forget_walks(connection: AsyncConnection) -> None:
-    """As if nobody had ever walked."""
-    await connection.execute(delete(tables.containers))
+async def look_closely(connection: AsyncConnection) -> None:
+    """Let everybody's next walk list everything; containers stay known, so that it is noticed which are gone."""
+    await connection.execute(update(tables.containers).values(etag=""))
     await connection.execute(delete(tables.pulses))
 
 
