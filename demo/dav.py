@@ -85,8 +85,9 @@ def properties(world: World, seen: Seen, mounts: list[Mount] | None) -> Properti
         f"{D}getlastmodified": text(date(node.mtime)),
         f"{D}getcontenttype": lambda: file.mime if file else None,
         f"{OC}permissions": text(_letters(seen, listed=mounts is not None)),
-        f"{OC}owner-id": text(node.owner),
-        f"{NC}mount-type": text("shared" if seen.mount else ""),
+        f"{OC}owner-id": text(seen.uid if seen.mount and seen.mount.group_folder else node.owner),
+        f"{NC}mount-type": text(seen.mount.kind if seen.mount else ""),
+        f"{NC}is-encrypted": lambda: "1" if node.is_folder and node.encrypted else None,
         f"{NC}is-mount-root": text("true" if seen.is_mount_root else "false"),
         f"{NC}upload_time": lambda: str(uploaded) if file else None,
         f"{NC}share-attributes": text(_VIEW_ONLY if view_only else "[]"),
@@ -120,7 +121,10 @@ def _letters(seen: Seen, *, listed: bool) -> str:
     if not seen.node.is_folder and seen.permissions & UPDATE:
         content = "W"
     pairs = (("R", SHARE), ("G", READ), ("D", DELETE), ("NV", UPDATE))
-    return ("S" if seen.mount else "") + "".join(letter for letter, bit in pairs if bits & bit) + content
+    letters = "".join(letter for letter, bit in pairs if bits & bit) + content
+    if seen.mount and seen.mount.group_folder:
+        return letters.replace("G", "MG", 1)
+    return ("S" if seen.mount else "") + letters
 
 
 def _propfind(world: World, request: Request, path: str, body: bytes) -> Response:
@@ -220,8 +224,38 @@ def _delete(world: World, request: Request, path: str, body: bytes) -> Response:
     return Response(b"", 204)
 
 
+def _report(world: World, request: Request, path: str, body: bytes) -> Response:
+    """oc:filter-files by one tag: what carries it itself, wherever the user has it."""
+    uid, root = str(request.path_params["uid"]), parse(body)
+    asked = [element.text or "" for element in root.iterfind(f".//{OC}systemtag")]
+    names = {str(number): name for name, number in tags_of(world, uid).items()}
+    if len(asked) != 1 or asked[0] not in names:
+        raise DavError(412, "PreconditionFailed", "Cannot filter by non-existing tag")
+    found = [seen for seen in world.walk(uid) if names[asked[0]] in seen.node.tags]
+    mounts, properties_asked = world.mounts(uid), wanted(root)
+    return multistatus(response(_href(s), properties_asked, properties(world, s, mounts)) for s in found)
+
+
+async def system_tags(request: Request) -> Response:
+    """PROPFIND, depth 1: the tags that the user may see."""
+    body, uid, world = await request.body(), asking(request), request.app.state.world
+    asked, root = wanted(parse(body)), "/remote.php/dav/systemtags/"
+    shown = {
+        f"{root}{number}/": {f"{OC}id": text(number), f"{OC}display-name": text(name)}
+        for name, number in tags_of(world, uid).items()
+    }
+    return multistatus(response(href, asked, has) for href, has in {root: {}, **shown}.items())
+
+
+def tags_of(world: World, uid: str) -> dict[str, int]:
+    """Ids of the tags that a user may see, by name."""
+    sees_all = uid in world.groups["admin"]
+    return {name: number for name, number in world.tags.items() if sees_all or name not in world.hidden_tags}
+
+
 _METHODS: dict[str, Callable[[World, Request, str, bytes], Response]] = {
     "PROPFIND": _propfind,
+    "REPORT": _report,
     "GET": _get,
     "HEAD": _get,
     "PUT": _put,

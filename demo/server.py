@@ -25,7 +25,7 @@ from demo.webhooks import Webhooks
 from demo.world import World
 
 _CAL_METHODS = ["PROPFIND", "REPORT", "GET"]
-_DAV_METHODS = ["PROPFIND", "GET", "HEAD", "PUT", "MKCOL", "MOVE", "DELETE"]
+_DAV_METHODS = ["PROPFIND", "REPORT", "GET", "HEAD", "PUT", "MKCOL", "MOVE", "DELETE"]
 
 
 def create_app(world: World, *, workers: int = 8) -> Starlette:
@@ -39,6 +39,7 @@ def create_app(world: World, *, workers: int = 8) -> Starlette:
             Route("/remote.php/dav/", dav.search, methods=["SEARCH"]),
             Route("/remote.php/dav/files/{uid}", dav.files, methods=_DAV_METHODS),
             Route("/remote.php/dav/files/{uid}/{path:path}", dav.files, methods=_DAV_METHODS),
+            Route("/remote.php/dav/systemtags/", dav.system_tags, methods=["PROPFIND"]),
             Route("/remote.php/dav/calendars/{uid}", caldav.calendars, methods=_CAL_METHODS),
             Route("/remote.php/dav/calendars/{uid}/{path:path}", caldav.calendars, methods=_CAL_METHODS),
             *deck.routes(),

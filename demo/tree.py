@@ -57,6 +57,8 @@ class Node:
     home_of: str | None = None  # user id on a home's root
     blocked: bool = False
     tags: list[str] = field(default_factory=list)
+    encrypted: bool = False  # a folder of the app for end-to-end encryption
+    group_folder: GroupFolder | None = None  # on a group folder's root
 
     @property
     def is_folder(self) -> bool:
@@ -71,8 +73,14 @@ class Node:
 
     @property
     def owner(self) -> str | None:
-        """Whose home it lies in; None in the trash."""
+        """Whose home it lies in; None in the trash and in group folders."""
         return [*self.lineage()][-1].home_of
+
+    @property
+    def is_trashed(self) -> bool:
+        """Whether no home and no group folder has it."""
+        root = [*self.lineage()][-1]
+        return root.home_of is None and root.group_folder is None
 
     @property
     def unreadable(self) -> bool:
@@ -106,15 +114,46 @@ class Share:
     pending: set[str] = field(default_factory=set)  # recipients who have not accepted it yet
 
 
+@dataclass(eq=False, slots=True)
+class GroupFolder:
+    """A folder that belongs to nobody. groups: whose members have it; rules: read or not, by node id and group."""
+
+    id: int
+    groups: set[str]
+    rules: dict[tuple[int, str], bool] = field(default_factory=dict)
+
+    def shows(self, node: Node, groups: frozenset[str]) -> bool:
+        """Whether a member of these groups sees a node in it: the innermost rule counts, and one group that may."""
+        for above in node.lineage():
+            told = [self.rules[above.id, group] for group in groups if (above.id, group) in self.rules]
+            if told:
+                return any(told)
+        return True
+
+
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """One received node at one place of a recipient's tree; several shares of a node to one user are one mount."""
+    """One received node at one place of a recipient's tree; several shares of a node to one user are one mount.
+
+    group_folder: of one that came with a group instead, and groups: whose member the user is.
+    """
 
     node: Node
     path: str
     permissions: int
     download: bool
     shares: tuple[Share, ...]
+    group_folder: GroupFolder | None = None
+    groups: frozenset[str] = frozenset()
+
+    @property
+    def kind(self) -> str:
+        """nc:mount-type."""
+        return "group" if self.group_folder else "shared"
+
+    def shows(self, node: Node) -> bool:
+        """Whether a group folder's rules let the user see a node in it."""
+        return self.group_folder is None or self.group_folder.shows(node, self.groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +168,11 @@ class Seen:
     @property
     def is_mount_root(self) -> bool:
         return self.mount is not None and self.mount.node is self.node
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether a group folder's rules let this user see it."""
+        return self.mount is None or self.mount.shows(self.node)
 
     @property
     def permissions(self) -> int:

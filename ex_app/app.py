@@ -108,9 +108,7 @@ async def open_house(settings: Settings, *, clock: Clock = time.time) -> AsyncIt
     engine, embedder = Connection(settings), Embedder(settings)
     try:
         async with Nextcloud(settings) as nextcloud:
-            yield House(
-                settings, nextcloud, open_sources(excluded_tags=settings.excluded_tags), registry, engine, embedder
-            )
+            yield House(settings, nextcloud, open_sources(settings), registry, engine, embedder)
     finally:
         await embedder.close()
         await engine.aclose()

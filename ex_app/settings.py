@@ -46,7 +46,11 @@ class Settings(BaseSettings):
     reach_ttl_s: float = 60.0
     proxied_searches: int = Field(default=2, ge=1)
     view_only_excerpts: bool = False
-    excluded_tags: str = ""  # names of Nextcloud's tags, separated by commas: what carries one is not shown
+
+    # What is left out; each a list separated by commas
+    excluded_tags: str = ""  # names of Nextcloud's tags: what carries one, or lies in such a folder
+    excluded_paths: str = ""  # patterns as in a .gitignore, from the top of the owner's files
+    excluded_types: str = ""  # beginnings of media types: "image/, video/"
 
     @property
     def data_dir(self) -> Path:

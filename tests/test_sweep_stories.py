@@ -66,7 +66,7 @@ async def test_a_file_taken_into_another_home_comes_back_though_its_loss_was_not
     town.world.move("bob", "/Team/Lodging.md", "/Mine/Lodging.md")
     for user in ("alice", "bob"):
         town.clock.forward(3)
-        await town.indexing.reconciler.walk(user)
+        await town.indexing.reconciler.visit(user)
         await town.work()
     row = await town.row(key)
     assert row is not None

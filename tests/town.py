@@ -250,7 +250,7 @@ class Town:
 
     async def restart_with(self, **excluded: str) -> None:
         """An admin changes what is left out, and the app starts again."""
-        house = replace(self.house, sources=open_sources(**excluded))
+        house = replace(self.house, sources=open_sources(self.settings.model_copy(update=excluded)))
         self.indexing = await open_indexing(house, self.worker.extractor)  # type: ignore[arg-type]
         self.staff(embedder=self.embedder)
 

@@ -24,6 +24,9 @@ from ex_app.domain import (
     ScopeId,
     Sighting,
 )
+from ex_app.index import group_folders
+from ex_app.index.excluded import take_out
+from ex_app.index.group_folders import Part, take_part
 from ex_app.index.wishes import attend
 from ex_app.nextcloud import dav, ocs
 from ex_app.nextcloud.session import Nextcloud, Session
@@ -81,8 +84,9 @@ class Reconciler:
 
     async def visit(self, user: str) -> None:
         """Walk somebody out of turn; not who is disabled or has nothing yet: the next sweep knows what to do."""
-        if await ocs.has_content(self.nextcloud.as_user(user)):
-            await self.walk(user)
+        account = await ocs.account(self.nextcloud.as_user(user))
+        if account.has_content:
+            await self.walk(user, groups=account.groups)
 
     async def sweep(self, users: Collection[str], stop: asyncio.Event) -> None:
         """Walk every user who has content, once. Whose content cannot be walked is left out until the next sweep.
@@ -99,21 +103,27 @@ class Reconciler:
         for user in await self.registry.everybody() - set(users):
             await self._see_off(user)
         walked: list[str] = []
+        failed: list[str] = []
         failed_in_a_row = 0
+        offered = await group_folders.vacant(self.registry)
         for user in users:
             if stop.is_set():
                 return
             try:
-                if await ocs.has_content(self.nextcloud.as_user(user)):
-                    await self.walk(user)
+                account = await ocs.account(self.nextcloud.as_user(user))
+                if account.has_content:
+                    closely = bool(offered) and await group_folders.is_needed(self.registry, account.groups)
+                    await self.walk(user, groups=account.groups, closely=closely)
                     walked.append(user)
                 else:
+                    await group_folders.resign(self.registry, user)
                     await self._leave_boards_to_others(user)
                 failed_in_a_row = 0
             except (NextcloudUnavailable, NotPermitted, Missing) as error:
                 if getattr(error, "retry_after", None) is not None:
                     raise
                 log.warning("event=walk_failed user=%s error=%s", user, error)
+                failed.append(user)
                 failed_in_a_row += 1
                 if failed_in_a_row == _TROUBLE:
                     await ocs.user_ids(self.nextcloud.as_user(""))
@@ -123,16 +133,24 @@ class Reconciler:
             except Exception as error:  # noqa: BLE001
                 # One home that breaks our code must not stop the others; the type alone, as messages may quote.
                 log.error("event=walk_broke user=%s error=%s", user, type(error).__name__)  # noqa: TRY400
+                failed.append(user)
         await self._find_new_walkers(walked)
+        if not failed:
+            await group_folders.conclude(self.registry, offered)
         await self.registry.forget_hidden(self.registry.now() - _REMEMBERED_S)
 
-    async def walk(self, user: str) -> None:
-        """Bring the registry's work up to what the user's tree shows now; who opted out is walked for others alone."""
+    async def walk(self, user: str, *, groups: Collection[str], closely: bool = False) -> None:
+        """Bring the registry's work up to what the user's tree shows now; who opted out is walked for others alone.
+
+        groups: whose member he is; closely: whatever the pulse says.
+        """
         session = self.nextcloud.as_user(user)
         is_left_out = bool(await self.registry.opted_out([user]))
         for source in self.sources.values():
-            if source.shared_walks or not is_left_out:
+            if source.shared_walks:
                 await self._walk(source, session)
+            elif not is_left_out:
+                await self._walk(source, session, groups=groups, closely=closely)
 
     async def _leave_out(self, user: str) -> None:
         """Who opted out: nothing that lies in his own storage stays in the index, nor the names of his folders.
@@ -147,6 +165,7 @@ class Reconciler:
         await self._forget_own_walks(user)
 
     async def _forget_own_walks(self, user: str) -> None:
+        await group_folders.resign(self.registry, user)
         for source in self.sources.values():
             if not source.shared_walks:
                 await self.registry.forget_walker(source.name, user)
@@ -161,6 +180,7 @@ class Reconciler:
             return  # a directory of users that is away for a moment
         else:
             return
+        await group_folders.resign(self.registry, user)
         for row in await self.registry.owned(user):
             await self.registry.hide(row)
             await self.vectors.drop(row)
@@ -188,24 +208,44 @@ class Reconciler:
             asked = [row for row in rows if row.reader in users]
             await self.registry.enqueue_many([Due(row.key, Lane.CONTENT, row.reader) for row in asked])
 
-    async def _walk(self, source: Source, session: Session) -> None:
+    async def _walk(
+        self, source: Source, session: Session, *, groups: Collection[str] = (), closely: bool = False
+    ) -> None:
         pulse = await source.pulse(session)
-        last = await self.registry.pulse(source.name, session.user)
-        if last is not None and last.value == pulse:
+        if not closely and await self._is_unchanged(source, session.user, pulse):
             return
         known = await self.registry.containers(source.name, session.user)
         taken = await self.registry.taken(source.name, session.user) if source.shared_walks else frozenset()
-        shown = {c.scope: c for c in await source.containers(session) if c.scope not in taken}
-        missing = await self._moves_and_removals(source, session, known, shown)
+        seen = await source.containers(session)
+        part = Part() if source.shared_walks else await take_part(self.registry, session.user, seen, groups)
+        out = known.keys() & {container.scope for container in seen if container.left_out}
+        if out:
+            await take_out(self.registry, self.vectors, source.name, out)
+            await self.registry.drop_containers(source.name, session.user, out)
+        known = {scope: container for scope, container in known.items() if scope not in out}
+        shown = {c.scope: c for c in seen if not c.left_out and c.scope not in taken and part.covers(c)}
+        missing = await self._moves_and_removals(source, session, known, shown, part=part)
         found: set[DocumentKey] = set()
         for container in shown.values():
             before = known.get(container.scope)
-            if before is not None and before.etag == container.etag:
+            relist = container.common and part.fully
+            if before is not None and before.etag == container.etag and not relist:
                 continue
             await self._compare(source, session, container, found=found, missing=missing)
         await self._check(session, missing - found)
+        if part.fully:
+            await group_folders.looked(self.registry, session.user)
         # Last, so that a crash anywhere above walks again.
         await self.registry.set_pulse(source.name, session.user, pulse)
+
+    async def _is_unchanged(self, source: Source, user: str, pulse: str) -> bool:
+        """As far as the pulse tells; of what it does not tell it is believed for a while only."""
+        last = await self.registry.pulse(source.name, user)
+        if last is None or last.value != pulse:
+            return False
+        if source.shared_walks or self.registry.now() - last.walked_at < group_folders.LOOK_AGAIN_S:
+            return True
+        return not source.unnoticed and not await group_folders.walks_any(self.registry, user)
 
     async def _moves_and_removals(
         self,
@@ -213,6 +253,8 @@ class Reconciler:
         session: Session,
         known: Mapping[ScopeId, Container],
         shown: Mapping[ScopeId, Container],
+        *,
+        part: Part,
     ) -> set[DocumentKey]:
         """Tell the index where moved containers' documents lie now; returns the documents of vanished ones."""
         for scope, container in shown.items():
@@ -233,6 +275,9 @@ class Reconciler:
             await self.registry.drop_containers(source.name, session.user, vanished)
             await self.registry.forget_pulses(source.name)
             return set()
+        common = {scope for scope in vanished if known[scope].scopes[0] in part.before}
+        await group_folders.lose(self.registry, session.user, common)
+        vanished -= common
         rows = await self.registry.by_parent(source.name, vanished)
         gone = {row.key for row in rows if row.status is Status.CURRENT}
         await self._check(session, gone)

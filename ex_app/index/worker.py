@@ -255,8 +255,9 @@ class Worker:
             encoder=self.encoder,
         )
         await self.vectors.write(points)
-        now = await self._look_again(source, session, fetched.sighting)
-        if await self._is_left_out(now.owner, source):
+        try:
+            now = await self._look_again(source, session, fetched.sighting)
+        except LeftOut:
             await self.vectors.drop_generation(item.key, item.generation)
             await self._gone(item)
             return
@@ -333,9 +334,11 @@ class Worker:
     async def _look_again(self, source: Source, session: Session, before: Sighting) -> Sighting:
         """Where it lies now that its points are written: a move in between must not leave old scopes behind."""
         try:
-            return await source.locate(session, before.key, before.scopes)
+            now = await source.locate(session, before.key, before.scopes)
         except Missing:
-            return before  # deleted meanwhile: verify hides it, the next look removes it
+            now = before  # deleted meanwhile: verify hides it, the next look removes it
+        await self._demand_is_in(now, source)
+        return now
 
     async def _set_place(self, sighting: Sighting) -> None:
         await self.vectors.set_place(

@@ -26,6 +26,9 @@ from ex_app.nextcloud.session import Reply, Session
 # Nextcloud counts every operator of a SEARCH; the 101st is a 500.
 MAX_IDS = 100
 
+# What Nextcloud answers when a tag was deleted, or is hidden from this user.
+_NO_SUCH_TAG = 412
+
 # Characters that XML 1.0 cannot hold, not even written as a reference.
 _NO_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -44,6 +47,9 @@ _FILE_PROPERTIES = (
 
 # A property that only some ask for: the server looks up what each user may see of it.
 TAGS = "<nc:system-tags/>"
+
+# Folders tell it where the app for end-to-end encryption is there: what lies in them is of no use to us.
+ENCRYPTED = "<nc:is-encrypted/>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,7 @@ class Node:
     is_mount_root: bool
     downloadable: bool
     tags: tuple[str, ...] = ()  # names of the tags that the user may see, where TAGS was asked for
+    encrypted: bool = False  # end to end, where ENCRYPTED was asked for
 
     @property
     def name(self) -> str:
@@ -128,7 +135,7 @@ def _entry(response: Element) -> Entry:
 
 
 async def propfind(session: Session, path: str, *, depth: int, more: str = "") -> list[Node]:
-    """A node (depth 0) or a folder and what lies directly in it (depth 1, the folder first). more: TAGS, if wanted."""
+    """A node (depth 0) or a folder and what lies directly in it (depth 1, the folder first). more: TAGS, ENCRYPTED."""
     body = f'<?xml version="1.0"?><d:propfind {_XMLNS}><d:prop>{_FILE_PROPERTIES}{more}</d:prop></d:propfind>'
     reply = await session.request(
         "PROPFIND", files_path(session.user, path), content=body, headers={**_XML, "Depth": str(depth)}
@@ -159,6 +166,34 @@ async def search_folders(session: Session, *, named: str = "", more: str = "") -
     folders = "<d:is-collection/>"
     where = f"<d:or>{folders}{_equal('d:displayname', named)}</d:or>" if named else folders
     return await _search(session, where, more)
+
+
+async def tag_ids(session: Session) -> dict[int, str]:
+    """Names of all tags that the user may see, by their ids: one request."""
+    body = f'<?xml version="1.0"?><d:propfind {_XMLNS}><d:prop><oc:id/><oc:display-name/></d:prop></d:propfind>'
+    reply = await session.request(
+        "PROPFIND", "/remote.php/dav/systemtags/", content=body, headers={**_XML, "Depth": "1"}
+    )
+    return {
+        _number(entry.text("oc:id")): entry.text("oc:display-name")
+        for entry in multistatus(reply.body)
+        if _number(entry.text("oc:id"))
+    }
+
+
+async def tagged(session: Session, tag: int) -> list[Node]:
+    """Every file and folder of the user's that carries this tag itself: one request. No tag of that id: none."""
+    body = (
+        f'<?xml version="1.0"?><oc:filter-files {_XMLNS}><d:prop>{_FILE_PROPERTIES}</d:prop>'
+        f"<oc:filter-rules><oc:systemtag>{tag}</oc:systemtag></oc:filter-rules></oc:filter-files>"
+    )
+    try:
+        reply = await session.request("REPORT", files_path(session.user, ""), content=body, headers=_XML)
+    except NextcloudUnavailable as error:
+        if error.status == _NO_SUCH_TAG:
+            return []
+        raise
+    return _nodes(session, reply)
 
 
 def _equal(name: str, value: str) -> str:
@@ -279,6 +314,7 @@ def _node(entry: Entry, prefix: re.Pattern[str]) -> Node | None:
         is_mount_root=entry.text("nc:is-mount-root") == "true",
         downloadable=_downloadable(entry.text("nc:share-attributes")),
         tags=entry.texts("nc:system-tags/nc:system-tag"),
+        encrypted=entry.text("nc:is-encrypted") not in ("", "0", "false"),
     )
 
 

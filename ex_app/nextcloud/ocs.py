@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 from ex_app.domain import NextcloudUnavailable, NotPermitted
@@ -33,9 +34,24 @@ async def is_enabled(session: Session) -> bool:
     return bool(await _account(session))
 
 
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A user. has_content: is enabled and has ever logged in; before that a home has nothing in it."""
+
+    has_content: bool
+    groups: frozenset[str]
+
+
+async def account(session: Session) -> Account:
+    """Who this user is now; of who is disabled nothing is told."""
+    data = await _account(session)
+    groups = data.get("groups")
+    return Account(bool(data.get("lastLogin")), frozenset(groups if isinstance(groups, list) else ()))
+
+
 async def has_content(session: Session) -> bool:
-    """Whether this user is enabled and has ever logged in; before that a home has nothing in it."""
-    return bool((await _account(session)).get("lastLogin"))
+    """As told by account."""
+    return (await account(session)).has_content
 
 
 async def received_files(session: Session) -> frozenset[int]:

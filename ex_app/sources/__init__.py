@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ex_app.settings import Settings
 from ex_app.sources.base import Source
 from ex_app.sources.deck_card import DeckCardSource
 from ex_app.sources.file import FileSource
@@ -13,9 +14,11 @@ from ex_app.sources.file import FileSource
 SOURCES: tuple[type[Source], ...] = (FileSource, DeckCardSource)
 
 
-def open_sources(*, excluded_tags: str = "") -> Mapping[str, Source]:
-    """Every registered source by name. excluded_tags: as in the settings; who carries one of them is not shown."""
-    sources: tuple[Source, ...] = (FileSource(excluded_tags=excluded_tags), DeckCardSource())
+def open_sources(settings: Settings | None = None) -> Mapping[str, Source]:
+    """Every registered source by name. settings: of what is left out; without them nothing is but by ".noindex"."""
+    excluded = settings.model_dump(include={"excluded_tags", "excluded_paths", "excluded_types"}) if settings else {}
+    files = FileSource(**excluded)
+    sources: tuple[Source, ...] = (files, DeckCardSource())
     return {source.name: source for source in sources}
 
 

@@ -26,6 +26,10 @@ class Source(Protocol):
     def shared_walks(self) -> bool:
         """Whether a container has several members of whom any one walks it; else each is walked by its owner alone."""
 
+    @property
+    def unnoticed(self) -> bool:
+        """Whether something can change that the pulse does not tell, so that a walk now and then looks regardless."""
+
     async def pulse(self, session: Session) -> str:
         """A token that changes whenever anything of this source changes for the user: one request."""
 
@@ -38,7 +42,8 @@ class Source(Protocol):
     async def fetch(self, session: Session, key: DocumentKey, known: Collection[ScopeId], *, limit: int) -> Fetched:
         """Read a document and where it lies now; `known` are scopes it probably lies in, to save requests.
 
-        Raises Missing when the user has no such document, Unindexable when it has more than `limit` bytes.
+        Raises Missing when the user has no such document, LeftOut when it is not to be found, Unindexable when it has
+        more than `limit` bytes.
         """
 
     async def reread(self, session: Session, key: DocumentKey, grant: Granted, *, limit: int) -> Content:
@@ -48,7 +53,7 @@ class Source(Protocol):
         """
 
     async def locate(self, session: Session, key: DocumentKey, known: Collection[ScopeId]) -> Sighting:
-        """Where a document lies now and its version, without its content. Raises Missing."""
+        """Where a document lies now and its version, without its content. Raises Missing, LeftOut."""
 
     async def verify(
         self, session: Session, suspects: Mapping[DocumentKey, Collection[ScopeId]]

@@ -74,6 +74,7 @@ class DeckCardSource:
     name = NAME
     kinds = frozenset({NAME})
     shared_walks = True
+    unnoticed = False
 
     async def pulse(self, session: Session) -> str:
         """The boards with their times of last change."""

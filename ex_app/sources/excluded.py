@@ -5,13 +5,19 @@
 Such a folder hides everything below it as the viewer sees his files, received folders that he keeps there included:
 whoever may put the file there, or assign the tag, decides for all who see it in that folder. A file with several paths
 is hidden when one of them is. A single file that was received has no folder of its owner's: its own tags count alone.
+
+What an admin leaves out by path or type, and end-to-end encrypted folders, never get into the index; the former by
+their place among their owner's files.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+from pathspec import GitIgnoreSpec
 
 from ex_app.domain import ScopeId
 from ex_app.nextcloud.dav import Node
@@ -32,6 +38,46 @@ class Exclusions:
     def hold(self, path: str) -> bool:
         """Whether something at this path lies in such a folder."""
         return bool(self.paths) and not self.paths.isdisjoint(folders_above(path))
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What an admin wants left out. paths: patterns as in a .gitignore; types: beginnings of media types.
+
+    token: other rules, another token; empty without rules.
+    """
+
+    tags: frozenset[str]
+    paths: GitIgnoreSpec
+    types: tuple[str, ...]
+    token: str
+
+    def name(self, node: Node) -> bool:
+        """Whether they leave out this file or folder itself."""
+        path = f"{node.path}/" if node.is_folder else node.path
+        return (
+            node.encrypted
+            or carries(node, self.tags)
+            or (bool(node.path) and self.paths.match_file(path))
+            or (not node.is_folder and node.mime.casefold().startswith(self.types))
+        )
+
+    def closed(self, nodes: Iterable[Node]) -> frozenset[str]:
+        """Paths of the folders in which nothing is to be found, as far as these folders and ".noindex" files tell."""
+        nodes = list(nodes)
+        return quiet_folders(nodes) | {node.path for node in nodes if node.is_folder and self.name(node)}
+
+
+def rules(*, tags: str, paths: str, types: str) -> Rules:
+    """From the settings, each a list separated by commas."""
+    given = (tags, paths, types)
+    token = hashlib.sha256("\0".join(given).encode()).hexdigest()[:8] if any(given) else ""
+    beginnings = tuple(part.casefold() for part in _parts(types))
+    return Rules(tag_names(tags), GitIgnoreSpec.from_lines(_parts(paths)), beginnings, token)
+
+
+def _parts(names: str) -> list[str]:
+    return [part.strip() for part in names.split(",") if part.strip()]
 
 
 def folders_above(path: str) -> list[str]:

@@ -18,6 +18,7 @@ from ex_app.domain import (
     Fetched,
     Granted,
     IsContainer,
+    LeftOut,
     Missing,
     NextcloudUnavailable,
     NotPermitted,
@@ -34,7 +35,9 @@ from ex_app.domain import (
 from ex_app.nextcloud import dav, ocs
 from ex_app.nextcloud.dav import Node
 from ex_app.nextcloud.session import Reply, Session
-from ex_app.sources.excluded import NOINDEX, Exclusions, carries, folders_above, quiet_folders, tag_names
+from ex_app.sources import file_tree
+from ex_app.sources.excluded import NOINDEX, Exclusions, carries, folders_above, quiet_folders, rules, tag_names
+from ex_app.sources.file_tree import GROUP, WALKED, places, scope_of
 
 NAME = "file"
 
@@ -60,60 +63,90 @@ _NOTE_SUFFIXES = frozenset({".md", ".txt"})
 class FileSource:
     """Implements Source for files. Keeps a short memory of harmless facts about accounts.
 
-    excluded_tags: names of tags, separated by commas; what carries one, or lies in such a folder, is hidden.
+    What is left out stands in the settings of the same names; what a tag excludes is hidden from searches at once.
     """
 
     name = NAME
     kinds = frozenset({"file", "note"})
     shared_walks = False
 
-    def __init__(self, *, excluded_tags: str = "") -> None:
-        self._tags = tag_names(excluded_tags)
+    def __init__(self, *, excluded_tags: str = "", excluded_paths: str = "", excluded_types: str = "") -> None:
+        self._rules = rules(tags=excluded_tags, paths=excluded_paths, types=excluded_types)
+        self._tags = self._rules.tags
         self._more = dav.TAGS if self._tags else ""
         self._excluded: dict[str, Exclusions] = {}
+        self._closed: dict[str, frozenset[str]] = {}
         self._homes: dict[str, tuple[float, ScopeId]] = {}
         self._notes_paths: dict[str, tuple[float, str]] = {}
 
+    @property
+    def unnoticed(self) -> bool:
+        """A tag changes no ETag."""
+        return bool(self._tags)
+
     async def pulse(self, session: Session) -> str:
-        """The root ETag: changes with any edit, move, share or loss of access below."""
+        """The root ETag: changes with any edit, move, share or loss of access below. Other rules: another pulse."""
         root = (await dav.propfind(session, "", depth=0))[:1]
-        return root[0].etag if root else ""
+        return f"{root[0].etag}{self._rules.token}" if root else ""
 
     async def containers(self, session: Session) -> list[Container]:
-        """The user's own folders: each home is walked by its owner, mounts by theirs."""
-        roots, folders = await asyncio.gather(dav.propfind(session, "", depth=0), dav.search_folders(session))
+        """The user's own folders and group folders: each home is walked by its owner, what he receives by others.
+
+        Two requests, with excluded tags one more and one for each of them.
+        """
+        roots, folders, tagged = await asyncio.gather(
+            dav.propfind(session, "", depth=0, more=self._more),
+            dav.search_folders(session, named=NOINDEX, more=self._more + dav.ENCRYPTED),
+            self._tagged(session),
+        )
         if not roots:
             raise NextcloudUnavailable("Nextcloud shows no home for this user")
-        by_path = {folder.path: folder for folder in folders if not folder.mount_type and folder.path}
-        by_path[""] = roots[0]
-        return [
-            Container(_scope(folder), folder.etag, path, ancestors)
-            for path, folder in sorted(by_path.items())
-            if folder.readable and (ancestors := _ancestors(path, by_path)) is not None
-        ]
+        nodes = [*folders, roots[0]]
+        self._closed[session.user] = self._rules.closed(nodes)
+        return file_tree.containers(nodes, tagged, self._rules)
+
+    async def _tagged(self, session: Session) -> list[Node]:
+        """What carries an excluded tag itself."""
+        if not self._tags:
+            return []
+        ids = [tag for tag, name in (await dav.tag_ids(session)).items() if not self._tags.isdisjoint(tag_names(name))]
+        answers = await asyncio.gather(*(dav.tagged(session, tag) for tag in ids))
+        return [node for answer in answers for node in answer]
 
     async def listing(self, session: Session, container: Container) -> list[Sighting]:
-        """The user's own readable files directly in a folder."""
-        nodes = await dav.propfind(session, container.path, depth=1)
+        """The readable files directly in a folder, less those that are left out; received ones are listed elsewhere."""
+        nodes = await dav.propfind(session, container.path, depth=1, more=self._more)
+        kind = GROUP if container.common else ""
         return [
             replace(_sighting(node, container.scopes), listed=f"{_version(node)}/{node.upload_time}")
             for node in nodes
-            if not node.is_folder and not node.mount_type and node.readable
+            if not node.is_folder and node.mount_type == kind and node.readable and not self._rules.name(node)
         ]
 
     async def locate(self, session: Session, key: DocumentKey, known: Collection[ScopeId]) -> Sighting:
         """One SEARCH answers for the file and its remembered folders; others cost one PROPFIND each."""
-        hints = [int(scope[2:]) for scope in known if scope.startswith("f:")][: dav.MAX_IDS - 1]
-        nodes = await dav.search_ids(session, [key.id, *hints])
+        hints = [int(scope[2:]) for scope in known if scope.startswith("f:")][: dav.MAX_IDS - 2]
+        closed = self._closed.get(session.user, frozenset())
+        named = NOINDEX if len(closed) <= _MOST_QUIET else ""
+        nodes = await dav.search_ids(session, [key.id, *hints], named=named, more=self._more + dav.ENCRYPTED)
         seen = [node for node in nodes if node.fileid == key.id and node.readable]
         own = [node for node in seen if not node.is_folder]
         if not own and seen:
-            raise IsContainer("it is a folder", owner=min(seen, key=_preference).owner)
+            raise IsContainer("it is a folder", owner=_owner(min(seen, key=_preference)))
         if not own:
             raise Missing("the file is not there for this user")
         node = min(own, key=_preference)
         folders = {folder.path: folder for folder in nodes if folder.is_folder}
+        await self._complete(session, node, folders)
+        if node.mount_type in WALKED:
+            told = self._rules.closed([*nodes, *folders.values()])
+            self._demand_is_in(node, places(node.path, folders), told if named else told | closed)
         return _sighting(node, await self._scopes(session, node, folders))
+
+    def _demand_is_in(self, node: Node, above: Collection[str], closed: frozenset[str]) -> None:
+        """Whoever received a file by a share may exclude it for himself alone: of his view verify takes care."""
+        if self._rules.name(node) or not closed.isdisjoint(above):
+            raise LeftOut("it is excluded")
 
     async def fetch(self, session: Session, key: DocumentKey, known: Collection[ScopeId], *, limit: int) -> Fetched:
         """Locate, then GET. A file that changes between the two comes back unsettled, so it is read again."""
@@ -177,7 +210,7 @@ class FileSource:
         excluded = self._exclusions(seen)
         self._excluded[session.user] = excluded
         open_to = [node for node in seen if not node.path or node.is_mount_root]
-        scopes = frozenset(_scope(node) for node in open_to if node.is_folder)
+        scopes = frozenset(scope_of(node) for node in open_to if node.is_folder)
         documents = frozenset(DocumentKey(NAME, node.fileid) for node in open_to if not node.is_folder)
         return Reach(scopes - excluded.scopes, documents, avoid=excluded.scopes)
 
@@ -196,22 +229,32 @@ class FileSource:
         paths = quiet_folders(nodes) | {path for path, folder in folders.items() if carries(folder, self._tags)}
         inside = Exclusions(paths)
         scopes = {
-            _scope(folder)
+            scope_of(folder)
             for path, folder in folders.items()
             if path in paths or (folder.is_mount_root and inside.hold(path))
         }
         return Exclusions(paths, frozenset(scopes))
 
-    async def _scopes(self, session: Session, node: Node, folders: dict[str, Node]) -> tuple[ScopeId, ...]:
-        paths = [str(parent) for parent in PurePosixPath(node.path).parents if str(parent) != "."]
-        unknown = [path for path in paths if path not in folders]
-        answers = await asyncio.gather(*(dav.propfind(session, path, depth=0) for path in unknown))
+    async def _complete(self, session: Session, node: Node, folders: dict[str, Node]) -> None:
+        """Ask for those folders above a file that are not known yet."""
+        unknown = [path for path in folders_above(node.path) if path and path not in folders]
+        more = self._more + dav.ENCRYPTED
+        answers = await asyncio.gather(*(dav.propfind(session, path, depth=0, more=more) for path in unknown))
         for path, answer in zip(unknown, answers, strict=True):
             if not answer:
                 raise Missing("a folder of the file is not there for this user")
             folders[path] = answer[0]
-        own = [folders[path] for path in reversed(paths)]
-        return (await self._home(session), *(_scope(folder) for folder in own))
+
+    async def _scopes(self, session: Session, node: Node, folders: Mapping[str, Node]) -> tuple[ScopeId, ...]:
+        """Outermost first; of what nobody owns those from its mount on, which all who see it have in common."""
+        own = node.mount_type not in _NOBODYS
+        above = folders_above(node.path) if own else places(node.path, folders)
+        scopes = [scope_of(folders[path]) for path in reversed(above) if path]
+        if own:
+            return (await self._home(session), *scopes)
+        if not scopes or "" in above:
+            raise Missing("the mount of the file is not there for this user")
+        return tuple(scopes)
 
     async def _home(self, session: Session) -> ScopeId:
         known = self._homes.get(session.user)
@@ -220,7 +263,7 @@ class FileSource:
         nodes = await dav.propfind(session, "", depth=0)
         if not nodes:
             raise Missing("this user has no home")
-        home = _scope(nodes[0])
+        home = scope_of(nodes[0])
         self._homes[session.user] = (time.monotonic() + _ACCOUNT_TTL_S, home)
         return home
 
@@ -251,18 +294,6 @@ class FileSource:
         return path
 
 
-def _scope(folder: Node) -> ScopeId:
-    return ScopeId(f"f:{folder.fileid}")
-
-
-def _ancestors(path: str, by_path: Mapping[str, Node]) -> tuple[ScopeId, ...] | None:
-    """The folders above, outermost first; None when one is missing (the tree changed while we looked)."""
-    parents = folders_above(path)
-    if any(parent not in by_path for parent in parents):
-        return None
-    return tuple(_scope(by_path[parent]) for parent in reversed(parents))
-
-
 def _version(node: Node) -> Version:
     """What both a SEARCH and a listing tell. A checksum is the client's word for its bytes: the best there is."""
     return Version(f"{node.etag}/{node.size}/{node.checksum}")
@@ -291,10 +322,14 @@ def _sighting(node: Node, scopes: tuple[ScopeId, ...]) -> Sighting:
         title=PurePosixPath(node.path).name,
         path=node.path,
         mtime=node.mtime,
-        owner=node.owner,
+        owner=_owner(node),
         mime=node.mime,
         size=node.size,
     )
+
+
+def _owner(node: Node) -> str:
+    return "" if node.mount_type in _NOBODYS else node.owner
 
 
 def _preference(node: Node) -> tuple[bool, bool, int, str]:
@@ -315,7 +350,7 @@ def _verdict(nodes: list[Node], notes_path: str) -> Verdict:
         quotable=best.downloadable,
         mtime=best.mtime,
         path=best.path,
-        owner="" if best.mount_type in _NOBODYS else best.owner,
+        owner=_owner(best),
     )
 
 

@@ -1,0 +1,84 @@
+# SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
+# SPDX-License-Identifier: AGPL-3.0-or-later
+"""Folders as a walk sees them: which are walked, what they lie in, what is left out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+
+from ex_app.domain import Container, ScopeId
+from ex_app.nextcloud.dav import Node
+from ex_app.sources.excluded import Rules, folders_above
+
+# Of a user's folders these are walked: his own, and group folders, which are nobody's. Received ones are walked by
+# their owners; external storages by nobody.
+GROUP = "group"
+WALKED = frozenset({"", GROUP})
+
+
+def scope_of(folder: Node) -> ScopeId:
+    """The scope that a folder is."""
+    return ScopeId(f"f:{folder.fileid}")
+
+
+def containers(nodes: Iterable[Node], tagged: Iterable[Node], rules: Rules) -> list[Container]:
+    """The folders that a walk may be responsible for, their mount's first.
+
+    nodes: the root of the user's files, all folders, and all files named ".noindex"; tagged: what carries one of the
+    tags that leave out. As a tag changes no ETag, the folder's own tells of tagged files in it here.
+    """
+    seen = list(nodes)
+    folders = {node.path: node for node in seen if node.is_folder}
+    closed = rules.closed(seen)
+    marks = _marks(tagged)
+    return [
+        Container(
+            scope=scope_of(folder),
+            etag="#".join(part for part in (folder.etag, rules.token, marks.get(path, "")) if part),
+            path=path,
+            ancestors=tuple(scope_of(above) for above in line[:-1]),
+            common=folder.mount_type == GROUP,
+            left_out=any(above.path in closed for above in line),
+        )
+        for path, folder in sorted(folders.items())
+        if folder.mount_type in WALKED and folder.readable and (line := lineage(folder, folders)) is not None
+    ]
+
+
+def lineage(folder: Node, folders: Mapping[str, Node]) -> list[Node] | None:
+    """A folder with those above it, outermost first, from the root of its mount or of the user's files on.
+
+    None when one is missing: the tree changed while we looked, or this user may not see it.
+    """
+    above = [] if _is_mount(folder) else places(folder.path, folders)
+    if any(path not in folders for path in above):
+        return None
+    return [*(folders[path] for path in reversed(above)), folder]
+
+
+def places(path: str, folders: Mapping[str, Node]) -> list[str]:
+    """Paths of the folders that something lies in, innermost first, up to its mount's root or that of all files."""
+    above: list[str] = []
+    for at in folders_above(path):
+        above.append(at)
+        if at in folders and _is_mount(folders[at]):
+            break
+    return above
+
+
+def _is_mount(folder: Node) -> bool:
+    return folder.is_mount_root and bool(folder.mount_type)
+
+
+def _marks(tagged: Iterable[Node]) -> dict[str, str]:
+    """For each folder with tagged files directly in it what tells them from other ones."""
+    inside: dict[str, list[int]] = {}
+    for node in tagged:
+        if not node.is_folder:
+            inside.setdefault(folders_above(node.path)[0], []).append(node.fileid)
+    return {path: _digest(ids) for path, ids in inside.items()}
+
+
+def _digest(ids: Sequence[int]) -> str:
+    return hashlib.sha256(repr(sorted(set(ids))).encode()).hexdigest()[:8]
