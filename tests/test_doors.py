@@ -80,7 +80,7 @@ async def test_nothing_internal_is_reached_by_climbing_through_nextclouds_proxy(
         careless = {"url": "^mcp.*", "verb": every, "access_level": 1, "headers_to_exclude": "[]"}
         for routes in (town.app.routes, [careless]):
             town.app.routes = routes
-            for method, inner in [*BY_WHO[Who.NEXTCLOUD], *BY_WHO[Who.COMPANION]]:
+            for method, inner in [*BY_WHO[Who.NEXTCLOUD], *BY_WHO[Who.COMPANION], *BY_WHO[Who.WEBHOOK]]:
                 for climb in ("mcp/%2e%2e", "mcp/x/%2e%2e/%2e%2e", "mcp/%2e%2e%2f%2e%2e"):
                     answer = await client.request(method, f"{proxy}/{climb}{inner}?enabled=0")
                     assert answer.status_code in (404, 405), (method, climb, inner)

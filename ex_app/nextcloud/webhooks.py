@@ -121,7 +121,7 @@ async def keep_arranged(session: Session, settings: Settings, stop: asyncio.Even
         try:
             now = await arrange(session, settings)
         except (Missing, NotPermitted) as error:
-            said = _say_once(said, f"event=no_webhooks error={error!s} advice={_ADVICE}")
+            said = _say_once(said, f"event=no_webhooks error={error!s} advice={_ADVICE}", logging.WARNING)
         except NextcloudUnavailable as error:
             log.warning("event=webhooks_unknown error=%s", error)
             pause = max(_AGAIN_S, error.retry_after or 0)
@@ -129,15 +129,15 @@ async def keep_arranged(session: Session, settings: Settings, stop: asyncio.Even
             if now.added or now.removed:
                 log.info("event=webhooks_arranged added=%d removed=%d", len(now.added), len(now.removed))
             if now.rejected:
-                said = _say_once(said, f"event=webhooks_rejected classes={','.join(_short(now.rejected))}")
+                said = _say_once(said, f"event=webhooks_rejected classes={','.join(_short(now.rejected))}", logging.INFO)
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), pause)
 
 
-def _say_once(said: str, words: str) -> str:
+def _say_once(said: str, words: str, level: int) -> str:
     """Log it unless that was the last that we said; returns what was said."""
     if said != words:
-        log.warning(words)
+        log.log(level, "%s", words)
     return words
 
 
