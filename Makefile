@@ -11,7 +11,7 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help install demo demo-check check test controls leak-hunt bench-access clean
+.PHONY: help install demo demo-check check test controls leak-hunt bench-access bench-index bench-freshness soak crash clean
 .DEFAULT_GOAL := help
 
 help: ## What there is
@@ -56,6 +56,18 @@ leak-hunt: $(INSTALLED) ## 200,000 search hits in random worlds, each held again
 
 bench-access: $(INSTALLED) ## What a search costs Nextcloud, what it shows after a change, whom it keeps waiting
 	$(BIN)/python -m demo.bench_access
+
+bench-index: $(INSTALLED) ## How fast documents come into the index, beside the model alone; memory; requests of a comparison
+	$(BIN)/python -m demo.bench_index $(BENCH)
+
+bench-freshness: $(INSTALLED) ## Seconds from an edit, or a new share, until a search finds it: 400 of them with late and lost webhooks
+	PYTHONPATH=. $(BIN)/python tests/freshness.py $(BENCH)
+
+soak: $(INSTALLED) ## Ten minutes of edits, shares, moves, deletes and failures; then nothing may be lost, doubled or grown
+	PYTHONPATH=. $(BIN)/python tests/soak.py $(SOAK)
+
+crash: $(INSTALLED) ## kill -9 at every step and 200 random moments; the index must come out as if nothing had been: half an hour
+	PYTHONPATH=. $(BIN)/python tests/crash_run.py $(CRASH)
 
 clean: ## Remove what was installed and built
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
