@@ -12,7 +12,7 @@ from demo.tree import ALL, GroupFolder, Mount, Node, NotFoundHere
 
 
 class GroupFolders(Boards):
-    """Their roots and rules. Rules change no ETag; who gets or loses a folder sees another ETag of his root."""
+    """Their roots and rules. Who gets or loses a folder sees another ETag of his root."""
 
     def __init__(self, clock: Callable[[], float], instance_id: str) -> None:
         super().__init__(clock, instance_id)
@@ -35,12 +35,20 @@ class GroupFolders(Boards):
         self._folder_of(fileid).groups.discard(group)
 
     def rule(self, fileid: int, group: str, *, read: bool | None) -> None:
-        """Let members of a group read something in a group folder, or not; None: as the folder above says."""
+        """Let members of a group read something in a group folder, or not; None: as the folder above says.
+
+        As the server's command line does it: no ETag changes.
+        """
         rules = self._folder_of(fileid).rules
         if read is None:
             rules.pop((fileid, group), None)
         else:
             rules[fileid, group] = read
+
+    def rule_by_hand(self, fileid: int, group: str, *, read: bool | None) -> None:
+        """As rule, but as the web page does it: the folders above get another ETag."""
+        self.rule(fileid, group, read=read)
+        self._touched(self.nodes[fileid].parent)
 
     def _folder_of(self, fileid: int) -> GroupFolder:
         found = [*self.nodes[fileid].lineage()][-1].group_folder

@@ -106,5 +106,11 @@ class People(Habits):
     def _new_etag(self) -> str:
         return f"{next(self._etags):x}"
 
+    def _touched(self, folder: Node | None) -> None:
+        """A write gives every folder up to the home one new ETag; readers' roots include their mounts'."""
+        etag = self._new_etag()
+        for node in folder.lineage() if folder else ():
+            node.etag, node.mtime = etag, int(self.clock())
+
     def _emit(self, name: str, uid: str | None, payload: dict[str, object]) -> None:
         self.events.append(Event(name, uid, payload, int(self.clock())))

@@ -370,12 +370,6 @@ class World(GroupFolders):
         del node.parent.children[node.name]
         node.parent = None
 
-    def _touched(self, folder: Node | None) -> None:
-        """A write gives every folder up to the home one new ETag; readers' roots include their mounts'."""
-        etag = self._new_etag()
-        for node in folder.lineage() if folder else ():
-            node.etag, node.mtime = etag, int(self.clock())
-
     def _move_mounts(self, uid: str, old: str, new: str) -> None:
         for (who, node_id), path in list(self._targets.items()):
             if who == uid and path.startswith(old + "/"):

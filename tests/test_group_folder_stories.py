@@ -127,7 +127,27 @@ async def test_what_one_walker_loses_and_another_still_sees_stays(town: Town) ->
     assert await found(town, QUESTION, "alice", "erin") == ["erin"]
 
 
-async def test_rules_change_no_etag_and_are_noticed_for_folders_soon_and_for_files_later(town: Town) -> None:
+async def test_rules_set_on_a_page_are_noticed_with_the_next_sweep(town: Town) -> None:
+    people(town, erin=["staff", "hr"])
+    town.world.add_group_folder("Handbook", "staff")
+    inside = town.write("alice", "/Handbook/People/Pay.md", SALARIES)
+    single = town.write("alice", "/Handbook/Lodging.md", HOTELS)
+    folder = town.world.resolve("alice", "/Handbook/People").node.id
+    await town.settle()
+    for node in (folder, fileid(single)):
+        town.world.rule_by_hand(node, "staff", read=False)
+    await town.settle()
+    assert [await town.points(key) for key in (inside, single)] == [[], []]
+    for node in (folder, fileid(single)):
+        town.world.rule_by_hand(node, "hr", read=True)
+    await town.settle()
+    assert await found(town, PAY, "alice", "bob", "erin") == ["erin"]
+    assert await found(town, QUESTION, "alice", "bob", "erin") == ["erin"]
+
+
+async def test_rules_set_by_command_change_no_etag_and_are_noticed_for_folders_soon_and_for_files_later(
+    town: Town,
+) -> None:
     town.world.add_group_folder("Handbook", "staff")
     inside = town.write("alice", "/Handbook/People/Pay.md", SALARIES)
     single = town.write("alice", "/Handbook/Lodging.md", HOTELS)

@@ -201,6 +201,16 @@ class Hand(ABC):
     @abstractmethod
     def _remove_group(self, group: str) -> None: ...
 
+    # --- group folders
+
+    @abstractmethod
+    def group_folder(self, *groups: str) -> GroupFolder:
+        """A new group folder of these groups, of which the first is Alice's; she may set its rules."""
+
+    @abstractmethod
+    def rule(self, folder: GroupFolder, path: str, group: str, *, read: bool) -> None:
+        """As Alice, let the members of a group read something in it, or not. path: within her files."""
+
     # --- boards
 
     @abstractmethod
@@ -248,6 +258,14 @@ class Hand(ABC):
     def clean(self) -> None:
         """Undo what this run did, newest first."""
         self._undo.close()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFolder:
+    """A group folder. path: where its members have it; id: the app's, no file id."""
+
+    id: int
+    path: str
 
 
 @dataclass(frozen=True, slots=True)

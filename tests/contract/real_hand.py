@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from tests.contract.hands import ALICE, BOB, CAROL, OCS_HEADERS, Board, Credentials, Hand, done
+from tests.contract.hands import ALICE, BOB, CAROL, OCS_HEADERS, Board, Credentials, GroupFolder, Hand, done, files
 
 
 class RealHand(Hand):
@@ -74,6 +74,39 @@ class RealHand(Hand):
     def _administer(self, method: str, path: str, **form: str) -> None:
         options: dict[str, Any] = {"params": form} if method == "DELETE" else {"data": form}
         done(self.ask_signed(self._admin, method, f"/ocs/v2.php/cloud/{path}", **options))
+
+    def group_folder(self, *groups: str) -> GroupFolder:
+        name = f"{self.mark}-{secrets.token_hex(3)}"
+        made = self._manage("POST", "", mountpoint=name)
+        folder = GroupFolder(int(made["id"]), name)
+        self._undo.callback(self._manage, "DELETE", f"/{folder.id}")
+        for group in groups:
+            self._manage("POST", f"/{folder.id}/groups", group=group)
+        self._manage("POST", f"/{folder.id}/acl", acl=1)
+        self._manage("POST", f"/{folder.id}/manageACL", mappingType="user", mappingId=ALICE, manageAcl=1)
+        # A path of a new group folder is unknown to its members until all their mounts are set up anew.
+        for user in (ALICE, BOB, CAROL):
+            done(self.ask_signed(user, "PROPFIND", files(user, ""), headers={"Depth": "1"}))
+        return folder
+
+    def rule(self, folder: GroupFolder, path: str, group: str, *, read: bool) -> None:
+        rule = (
+            "<nc:acl><nc:acl-mapping-type>group</nc:acl-mapping-type>"
+            f"<nc:acl-mapping-id>{group}</nc:acl-mapping-id><nc:acl-mask>1</nc:acl-mask>"
+            f"<nc:acl-permissions>{int(read)}</nc:acl-permissions></nc:acl>"
+        )
+        body = (
+            '<d:propertyupdate xmlns:d="DAV:" xmlns:nc="http://nextcloud.org/ns"><d:set><d:prop>'
+            f"<nc:acl-list>{rule}</nc:acl-list></d:prop></d:set></d:propertyupdate>"
+        )
+        answer = done(self.ask_signed(ALICE, "PROPPATCH", files(ALICE, path), content=body))
+        assert "200 OK" in answer.text, answer.text
+
+    def _manage(self, method: str, path: str, **form: object) -> Any:
+        address = f"/index.php/apps/groupfolders/folders{path}"
+        answer = done(self.ask_signed(self._admin, method, address, json=form, headers=OCS_HEADERS))
+        data = answer.json()
+        return data["ocs"]["data"] if "ocs" in data else data
 
     def board(self, owner: str) -> Board:
         title = f"{self.mark} {secrets.token_hex(3)}"

@@ -13,7 +13,7 @@ from demo import appapi
 from demo.gate import ExApp
 from demo.server import Served
 from demo.world import World
-from tests.contract.hands import ALICE, BOB, CAROL, Board, Credentials, Hand
+from tests.contract.hands import ALICE, BOB, CAROL, Board, Credentials, GroupFolder, Hand
 from tests.contract.probe import ROUTES
 
 ADMIN = "admin"
@@ -90,6 +90,13 @@ class StandInHand(Hand):
 
     def _remove_group(self, group: str) -> None:
         pass
+
+    def group_folder(self, *groups: str) -> GroupFolder:
+        name = f"{self.mark}-{secrets.token_hex(3)}"
+        return GroupFolder(self._world.add_group_folder(name, *groups), name)
+
+    def rule(self, folder: GroupFolder, path: str, group: str, *, read: bool) -> None:
+        self._world.rule_by_hand(self._world.resolve(ALICE, f"/{path}").node.id, group, read=read)
 
     def board(self, owner: str) -> Board:
         title = f"{self.mark} {secrets.token_hex(3)}"

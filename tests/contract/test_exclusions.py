@@ -7,10 +7,13 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import unquote
 
-from ex_app.domain import DocumentKey, Granted, Refused
+import pytest
+
+from ex_app.domain import DocumentKey, Granted, LeftOut, Refused
+from ex_app.nextcloud import dav
 from ex_app.nextcloud.session import Nextcloud, Session
 from ex_app.sources.file import FileSource
-from tests.contract.hands import ALICE, BOB, OCS_HEADERS, Hand, done
+from tests.contract.hands import ALICE, BOB, CAROL, OCS_HEADERS, Hand, done
 from tests.contract.wire import hrefs, propfind, rows, search
 
 _FILES = "/remote.php/dav/files"
@@ -188,3 +191,52 @@ async def test_a_received_file_that_was_moved_comes_with_the_late_reach(hand: Ha
     assert (_file(fileid) in late.documents, late.scopes) == (True, frozenset())
     hand.unshare(ALICE, share)
     assert _file(fileid) not in (await source.late_reach(bob)).documents
+
+
+async def test_what_carries_a_tag_is_told_by_its_id_and_for_each_user(hand: Hand, nextcloud: Nextcloud) -> None:
+    folder = hand.folder(ALICE)
+    inner, fileid = hand.mkdir(ALICE, f"{folder}/inner"), hand.write(ALICE, f"{folder}/a.md", "x")
+    hand.write(ALICE, f"{folder}/inner/b.md", "x")
+    hand.share(ALICE, folder, with_user=BOB)
+    names = {node: hand.tag(ALICE, node) for node in (inner, fileid)}
+    for user, mount in ((ALICE, ""), (BOB, "shared")):
+        session = nextcloud.as_user(user)
+        ids = {name: tag for tag, name in (await dav.tag_ids(session)).items()}
+        for node, name in names.items():
+            told = [(found.fileid, found.mount_type) for found in await dav.tagged(session, ids[name])]
+            assert told == [(node, mount)], "what lies in a tagged folder is not told"
+    assert await dav.tagged(nextcloud.as_user(CAROL), ids[names[inner]]) == []
+    assert await dav.tagged(nextcloud.as_user(ALICE), 999_999_999) == []
+
+
+async def test_a_walk_and_a_look_leave_out_what_is_excluded(hand: Hand, nextcloud: Nextcloud) -> None:
+    folder, alice = hand.folder(ALICE), nextcloud.as_user(ALICE)
+    for name in ("quiet", "quiet/deep", "tagged", "Backup", "open"):
+        hand.mkdir(ALICE, f"{folder}/{name}")
+    hand.write(ALICE, f"{folder}/quiet/.noindex", "")
+    paths = ("quiet/a.md", "quiet/deep/a.md", "tagged/a.md", "Backup/a.md", "open/a.bak", "open/a.csv", "open/b.md")
+    out = {path: hand.write(ALICE, f"{folder}/{path}", "x") for path in paths}
+    kept = hand.write(ALICE, f"{folder}/open/a.md", "x")
+    tagged = next(node.fileid for node in await dav.propfind(alice, f"{folder}/tagged", depth=0))
+    tags = [hand.tag(ALICE, node) for node in (tagged, out["open/b.md"])]
+    source = FileSource(
+        excluded_tags=",".join(tags), excluded_paths=f"/{folder}/Backup/, *.bak", excluded_types="text/csv"
+    )
+    mine = [one for one in await source.containers(alice) if one.path.startswith(folder)]
+    here = {one.path.removeprefix(folder).strip("/"): one for one in mine}
+    assert {path for path, one in here.items() if one.left_out} == {"quiet", "quiet/deep", "tagged", "Backup"}
+    assert [sighting.key.id for sighting in await source.listing(alice, here["open"])] == [kept]
+    for path, fileid in out.items():
+        for scopes in ((), here[path.rpartition("/")[0]].scopes):
+            with pytest.raises(LeftOut):
+                await source.locate(alice, _file(fileid), scopes)
+    assert (await source.locate(alice, _file(kept), ())).scopes == here["open"].scopes
+    before = here["open"].etag
+    hand.tag(ALICE, kept)
+    assert await _etag_of(source, alice, here["open"].path) == before, "it is another tag"
+    source = FileSource(excluded_tags=tags[0])
+    assert await _etag_of(source, alice, here["open"].path) != before, "the tagged file does not count now"
+
+
+async def _etag_of(source: FileSource, session: Session, path: str) -> str:
+    return next(one.etag for one in await source.containers(session) if one.path == path)
