@@ -341,6 +341,7 @@ async def _hunted_town(address: Address, extractor: Extractor, ttl: float) -> As
         clock: list[Callable[[], float]] = []
         hours = SimpleNamespace(monotonic=lambda: clock[0]() if clock else 0.0)
         stack.enter_context(patch.object(reach, "time", hours))
+        stack.enter_context(patch.object(reach, "_ILL_S", 0.0))  # who was healed is asked at once
         stack.enter_context(patch.object(file, "time", hours))
         made = living_town(
             folder,
