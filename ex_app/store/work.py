@@ -15,18 +15,14 @@ from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
-    SmallInteger,
-    Text,
     and_,
     bindparam,
     case,
-    column,
     delete,
     func,
     or_,
     select,
     update,
-    values,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -46,6 +42,15 @@ ERROR_LENGTH = 300
 
 _RANKS = {lane: rank for rank, lane in enumerate(Lane)}
 _LANES = tuple(Lane)
+
+# Made once: a statement that is put together anew each time is also compiled anew, while everybody waits for our lock.
+_TURNS = select(
+    select(lanes.c.turn).where(lanes.c.lane == bindparam("rank")).scalar_subquery().label("served"),
+    select(func.max(work.c.turn))
+    .where(work.c.lane == bindparam("rank"), work.c.reader == bindparam("reader"))
+    .scalar_subquery()
+    .label("last"),
+)
 
 _DISARMED = {"rearm_lane": None, "rearm_at": None, "rearm_news": False}
 
@@ -317,8 +322,9 @@ async def _draw(connection: AsyncConnection, keys: Sequence[DocumentKey], *, now
     statement = insert(connection, documents)
     next_one = documents.c.next_generation + 1
     floor = statement.excluded.next_generation
+    new = [{"source": key.source, "id": key.id, "next_generation": int(now)} for key in keys]
     rows = await connection.execute(
-        statement.values([{"source": key.source, "id": key.id, "next_generation": int(now)} for key in keys])
+        statement.values(new[0] if len(new) == 1 else new)  # of one the statement is compiled once for ever
         .on_conflict_do_update(
             index_elements=["source", "id"], set_={"next_generation": case((next_one > floor, next_one), else_=floor)}
         )
@@ -346,19 +352,12 @@ def _merged(dues: Iterable[Due]) -> list[Due]:
 
 async def _next_turns(connection: AsyncConnection, wishes: Sequence[Due]) -> dict[tuple[int, str], int]:
     """Per lane and reader the turn after the reader's last one, at least the turn being served now."""
-    pairs = sorted({(_RANKS[wish.lane], wish.reader) for wish in wishes})
-    asked = values(column("lane", SmallInteger), column("reader", Text), name="asked").data(pairs).cte("asked")
-    last = (
-        select(func.max(work.c.turn))
-        .where(work.c.lane == asked.c.lane, work.c.reader == asked.c.reader)
-        .correlate(asked)
-        .scalar_subquery()
-    )
-    served = select(lanes.c.turn).where(lanes.c.lane == asked.c.lane).correlate(asked).scalar_subquery()
-    rows = await connection.execute(
-        select(asked.c.lane, asked.c.reader, func.coalesce(served, 0).label("served"), last.label("last"))
-    )
-    return {(row.lane, row.reader): max(row.served, 0 if row.last is None else row.last + 1) for row in rows}
+    found = {}
+    for rank, reader in sorted({(_RANKS[wish.lane], wish.reader) for wish in wishes}):
+        row = (await connection.execute(_TURNS, {"rank": rank, "reader": reader})).one()
+        served = row.served or 0
+        found[rank, reader] = max(served, 0 if row.last is None else row.last + 1)
+    return found
 
 
 def _least(left: ColumnElement[Any], right: ColumnElement[Any]) -> ColumnElement[Any]:
