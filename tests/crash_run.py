@@ -94,9 +94,10 @@ def main() -> None:
             held_now, lost = held(demo), not_found(people, demo)
         ideal = undisturbed(people.world)
     equal = held_now.digest == ideal.digest
-    for what, some in (("differs", held_now.differences(ideal)), ("lost", lost), ("twice", sorted(held_now.doubled))):
+    differing = [f"{key}: {what}" for key, what in held_now.differences(ideal).items()]
+    for what, some in (("differs", differing), ("lost", lost), ("twice", sorted(held_now.doubled))):
         if some:
-            console.print(f"{what}: {', '.join(some[:20])}")
+            console.print(f"{what}:", *some[:20], sep="\n  ")
     sys.stdout.write(json.dumps({"kills": given.kills, "steps": len(points) - len(missed), "equal": equal}) + "\n")
     sys.exit(0 if equal and not missed and not lost and not held_now.doubled else 1)
 

@@ -154,11 +154,11 @@ def main() -> None:
             held_now, missed = held(demo), not_found(people, demo)
             failures = demo.progress()["reasons"]
         ideal = undisturbed(people.world)
-    drift = held_now.differences(ideal)
+    drift = [f"{key}: {what}" for key, what in held_now.differences(ideal).items()]
     console.print(dict(soak.counts), f"{len(ideal.places)} documents, {len(ideal.lines)} passages", failures)
     for what, some in (("drift", drift), ("lost", missed), ("doubled", sorted(held_now.doubled))):
         if some:
-            console.print(f"{what}: {', '.join(some[:20])}")
+            console.print(f"{what}:", *some[:20], sep="\n  ")
     figures = {
         "drift": len(drift),
         "lost": len(missed),

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ DOINGS = {
 _NAMES = weighted(DOINGS)
 
 _FEW = 60  # documents
+
+_REMEMBERED_S = 65.0
 
 # Document, version, ordinal, hash of the text, scopes.
 Line = tuple[str, str, int, str, tuple[str, ...]]
@@ -75,11 +78,19 @@ class Held:
     def digest(self) -> str:
         return hashlib.sha256(json.dumps(sorted(self.lines.elements())).encode()).hexdigest()
 
-    def differences(self, other: Held) -> list[str]:
-        """Documents of which the two hold anything else."""
-        lines = (self.lines - other.lines) + (other.lines - self.lines)
-        placed = {key for key in {*self.places, *other.places} if self.places.get(key) != other.places.get(key)}
-        return sorted({line[0] for line in lines} | placed)
+    def differences(self, other: Held) -> dict[str, str]:
+        """Documents of which the two hold anything else, with what it is: here, then there."""
+        here, there = self.lines - other.lines, other.lines - self.lines
+        keys = {line[0] for line in [*here, *there]}
+        keys |= {key for key in {*self.places, *other.places} if self.places.get(key) != other.places.get(key)}
+        told: dict[str, str] = {}
+        for key in sorted(keys):
+            sides = [
+                f"{held.places.get(key)} {[line[1:] for line in lines if line[0] == key]}"
+                for held, lines in ((self, here), (other, there))
+            ]
+            told[key] = " against ".join(sides)
+        return told
 
 
 async def _held(data: Path) -> Held:
@@ -114,17 +125,24 @@ def undisturbed(world: World) -> Held:
 
 
 def not_found(people: People, demo: Running) -> list[str]:
-    """Who does not find what by its own words, of all that he may read and that can be found."""
-    missed = []
-    for user in PEOPLE:
-        for key in people.world.all_documents():
-            if not _findable(people, user, key):
-                continue
-            word = min(tokens(people.world.body(key).decode("utf-8", "replace")))
-            answer = demo.get(user, "api/search", q=word, limit=100)
-            if answer.status_code != 200 or key not in [hit["ref"] for hit in answer.json()["hits"]]:
-                missed.append(f"{user} {key}")
-    return missed
+    """Who does not find what by its own words, of all that he may read and that can be found.
+
+    What is open to somebody is remembered for a minute, so that whatever is missed is asked for again after it.
+    """
+    everything = [
+        (user, key) for user in PEOPLE for key in people.world.all_documents() if _findable(people, user, key)
+    ]
+    missed = [(user, key) for user, key in everything if not _finds(people, demo, user, key)]
+    if missed:
+        time.sleep(_REMEMBERED_S)
+    return [f"{user} {key}" for user, key in missed if not _finds(people, demo, user, key)]
+
+
+def _finds(people: People, demo: Running, user: str, key: str) -> bool:
+    word = min(tokens(people.world.body(key).decode("utf-8", "replace")))
+    answer = demo.get(user, "api/search", q=word, limit=100)
+    answer.raise_for_status()
+    return key in [hit["ref"] for hit in answer.json()["hits"]]
 
 
 def _findable(people: People, user: str, key: str) -> bool:
