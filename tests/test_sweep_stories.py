@@ -225,3 +225,65 @@ async def test_a_home_that_breaks_our_code_stops_nobody_elses_walk(town: Town, m
     town.write("carol", "/Papers/Lodging.md", HOTELS)
     await town.settle()
     assert (await town.search("carol", QUESTION)).titles == ["Lodging.md"]
+
+
+@pytest.mark.parametrize(("status", "wait"), [(429, 30.0), (503, 120.0)])
+async def test_a_busy_server_or_one_in_maintenance_is_left_alone_for_as_long_as_it_says(
+    town: Town, status: int, wait: float
+) -> None:
+    """Nobody else is walked meanwhile, and no work is counted as failed."""
+    key = town.write("alice", "/Papers/Lodging.md", HOTELS)
+    town.write("carol", "/Papers/Lodging.md", HOTELS)
+    town.clock.forward(3)
+    await town.sweep()
+    town.stage.instead = lambda scope: _resting(status, wait) if "/files/" in scope["path"] else None
+    town.write("alice", "/Papers/Food.md", HOTELS)
+    with pytest.raises(NextcloudUnavailable) as raised:
+        await town.sweep()
+    assert raised.value.retry_after == wait
+    item = await town.claim()
+    assert item is not None
+    await town.worker.attempt(item)
+    town.stage.instead = lambda scope: None
+    town.clock.forward(wait - 1)
+    assert (await town.registry.progress()).failed == 0
+    town.clock.forward(2)
+    await town.settle()
+    assert len(await town.points(key)) == 1
+
+
+def _resting(status: int, wait: float) -> Response:
+    return Response(b"", status, {"Retry-After": f"{wait:.0f}"})
+
+
+async def test_a_locked_file_is_waited_for_and_the_others_go_on(town: Town) -> None:
+    """Somebody edits it in an office; that can take all day, and ends without another version."""
+    locked = town.write("alice", "/Papers/Lodging.md", HOTELS)
+    town.write("alice", "/Papers/Food.md", "# Food\n\nLunch on trips is paid up to 18 euros.")
+    town.stage.instead = lambda scope: _locked() if scope["method"] == "GET" and "Lodging" in scope["path"] else None
+    await town.settle()
+    assert (await town.search("alice", "How much is paid for lunch?")).titles == ["Food.md"]
+    for _ in range(3 * town.settings.max_attempts):
+        town.clock.forward(1800)
+        await town.work()
+    assert (await town.registry.progress()).failed == 0
+    town.stage.instead = lambda scope: None
+    town.clock.forward(1800)
+    await town.work()
+    assert len(await town.points(locked)) == 1
+
+
+def _locked() -> Response:
+    return Response(b"", 423)
+
+
+async def test_notes_are_told_by_where_they_lie_when_they_are_shown(town: Town) -> None:
+    """Another folder for notes, whatever its name, is another setting of the Notes app; nothing is indexed anew."""
+    town.write("alice", "/Notizen/Reisen/Lodging.md", HOTELS)
+    await town.settle()
+    town.embedder.read.clear()
+    town.world.set_notes_path("alice", "Notizen")
+    await town.settle()
+    hit = (await town.search("alice", QUESTION))["Lodging"]
+    assert (hit["kind"], hit["place"]) == ("note", "Reisen")
+    assert town.embedder.read == []

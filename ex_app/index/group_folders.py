@@ -53,9 +53,6 @@ async def take_part(registry: Registry, user: str, shown: Iterable[Container], g
         return Part()
     wanted = {duty.scope: duty for root in roots for duty in _duties(root, groups)}
     vacant = await registry.containers(_DUTY, _NOBODY)
-    # Vacant because he, or whoever had it before, lost the folder: nobody of the group has it then.
-    idle = [scope for scope, duty in vacant.items() if duty.path in _audiences(groups) and scope not in wanted]
-    await registry.drop_containers(_DUTY, _NOBODY, idle)
     await _leave(registry, user, {scope: duty for scope, duty in mine.items() if scope not in wanted})
     others = await registry.taken(_DUTY, user) - vacant.keys()
     held = {scope: duty for scope, duty in wanted.items() if scope not in others}
@@ -105,7 +102,10 @@ async def is_needed(registry: Registry, groups: Collection[str]) -> bool:
 
 
 async def conclude(registry: Registry, offered: Collection[ScopeId]) -> None:
-    """After a sweep over everybody: duties offered in vain are dropped; what no walker sees any more is asked for."""
+    """After a sweep: duties that were offered to everybody in vain are dropped, and what nobody sees is asked for.
+
+    A walker whose walk failed is still known to see what he saw.
+    """
     await registry.drop_containers(_DUTY, _NOBODY, await vacant(registry) & set(offered))
     if await registry.get_setting(_LOST) != "1" or await vacant(registry):
         return

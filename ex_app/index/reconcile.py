@@ -135,8 +135,7 @@ class Reconciler:
                 log.error("event=walk_broke user=%s error=%s", user, type(error).__name__)  # noqa: TRY400
                 failed.append(user)
         await self._find_new_walkers(walked)
-        if not failed:
-            await group_folders.conclude(self.registry, offered)
+        await group_folders.conclude(self.registry, () if failed else offered)
         await self.registry.forget_hidden(self.registry.now() - _REMEMBERED_S)
 
     async def walk(self, user: str, *, groups: Collection[str], closely: bool = False) -> None:

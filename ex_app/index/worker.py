@@ -58,6 +58,8 @@ _OWN_PAUSE_S = 1.0
 
 # After this Nextcloud is asked again for a document that it alone cannot hand out, doubled with each try; seconds.
 _BROKEN_S = 60.0
+# A locked file is asked for again after this; somebody edits it, and locks end without another version. Seconds.
+_LOCKED, _LOCKED_S = 423, 300.0
 
 _IDLE_S = 1.0
 
@@ -144,6 +146,9 @@ class Worker:
 
     async def _nextcloud_failed(self, item: Work, error: NextcloudUnavailable) -> float:
         """A server in trouble is left alone; one that fails at this document only goes on with the others."""
+        if error.status == _LOCKED and error.retry_after is None:
+            await self.registry.release([item.token], delay=_LOCKED_S)
+            return 0.0
         if error.retry_after is None and await self._nextcloud_answers():
             log.warning("event=not_handed_out document=%s error=%s", item.key, error)
             await self.registry.retry(item, str(error), delay=_BROKEN_S * 2.0 ** (item.attempts - 1))
