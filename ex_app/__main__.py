@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
 # SPDX-License-Identifier: AGPL-3.0-or-later
-"""The command line: `python -m ex_app` runs everything; a role alone runs one process."""
+"""The command line: `python -m ex_app` runs everything, a role alone one process; see `commands` for an admin's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from itertools import chain
+from typing import NoReturn
 
 from pydantic import ValidationError
 
@@ -19,25 +21,53 @@ from ex_app.processes import end_with_parent, owned
 from ex_app.settings import Settings
 from ex_app.supervisor import supervise
 
+# See ex_app.commands, which is only loaded when one of them is asked for.
+COMMANDS = ("status", "failures", "retry", "check", "erase", "lift", "compact")
+
 # Who serves before who uses: they end the other way round.
 TIERS = (("engine", "embed"), ("worker", "web"))
 
 
 def main() -> None:
-    """Run the role that the command line (or APP_ROLE) names."""
-    parser = argparse.ArgumentParser(prog="python -m ex_app", description="Semantic Search for Nextcloud")
+    """Run the role that the command line (or APP_ROLE) names, or an admin's command."""
+    if sys.argv[1:2] and sys.argv[1] in COMMANDS:
+        _command(sys.argv[1:])
+    parser = argparse.ArgumentParser(
+        prog="python -m ex_app",
+        description="Semantic Search for Nextcloud",
+        epilog=f"Beside a running app: {', '.join(COMMANDS)}; each tells more with --help.",
+    )
     parser.add_argument("role", nargs="?", default=os.environ.get("APP_ROLE", "all"), choices=("all", *chain(*TIERS)))
     role = parser.parse_args().role
     set_up_logging(role)
-    try:
-        settings = Settings()  # from the environment
-    except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors())
-        sys.exit(f"The environment does not fit: {problems}")
+    settings = _settings()
     try:
         _run(role, settings)
     except SemanticSearchError as error:
         sys.exit(f"Semantic Search cannot run: {error}")
+
+
+def _settings() -> Settings:
+    """From the environment."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors())
+        sys.exit(f"The environment does not fit: {problems}")
+
+
+def _command(arguments: Sequence[str]) -> NoReturn:
+    from rich.console import Console  # noqa: PLC0415
+
+    from ex_app import commands  # noqa: PLC0415
+
+    asked = commands.parser().parse_args(arguments)
+    os.environ.setdefault("LOG_LEVEL", "WARNING")
+    set_up_logging(asked.command)
+    try:
+        sys.exit(asyncio.run(commands.run(_settings(), asked, Console())))
+    except SemanticSearchError as error:
+        sys.exit(f"Semantic Search cannot do that: {error}")
 
 
 def set_up_logging(role: str) -> None:

@@ -35,8 +35,10 @@ from ex_app.embed.client import Embedder
 from ex_app.embed.sparse import SPARSE_VERSION, SparseEncoder
 from ex_app.extract.chunker import CHUNKER_VERSION
 from ex_app.extract.sandbox import Extractor
+from ex_app.index.erasing import give_up_former_index
 from ex_app.index.intake import Intake
 from ex_app.index.reconcile import SWEPT_AT, Reconciler
+from ex_app.index.watchdog import Watchdog
 from ex_app.index.worker import Worker
 from ex_app.nextcloud import dav, ocs, webhooks
 from ex_app.nextcloud.companion import handshake
@@ -311,12 +313,22 @@ async def _index_while_enabled(house: House, extractor: Extractor, stop: asyncio
         running.append(tasks.create_task(sweeping))
         hearing = webhooks.keep_arranged(house.nextcloud.as_user(""), house.settings, ended)
         running.append(tasks.create_task(hearing))
+        running.append(tasks.create_task(_watchdog(house, indexing).run(ended)))
         while not stop.is_set() and await _is_still_enabled(house):
             await _sleep(stop, _POLL_S)
         ended.set()
         _, late = await asyncio.wait(running, timeout=_PARTING_S)
         for task in late:
             task.cancel()
+
+
+def _watchdog(house: House, indexing: Indexing) -> Watchdog:
+    parts = {
+        "Nextcloud": lambda: ocs.user_ids(house.nextcloud.as_user("")),
+        "the vector engine": indexing.worker.vectors.count,
+        "the language model": house.embedder.info,
+    }
+    return Watchdog(house.registry, parts, house.settings.stalled_after_minutes * 60)
 
 
 async def _is_still_enabled(house: House) -> bool:
@@ -340,6 +352,7 @@ async def open_indexing(house: House, extractor: Extractor) -> Indexing:
     await _meet_nextcloud(house)
     vectors = await house.vectors()
     await vectors.ensure()
+    await give_up_former_index(house.registry, house.engine, served=vectors.collection)
     if await house.registry.adopt_index(vectors.collection, points=await vectors.count()):
         log.info("event=new_index name=%s", vectors.collection)
     worker = Worker(

@@ -39,6 +39,7 @@ class Settings(BaseSettings):
     lease_s: float = 300.0
     max_attempts: int = 6
     reconcile_interval_s: float = 120.0
+    stalled_after_minutes: float = Field(default=15.0, gt=0)  # without progress while work is due, before a warning
 
     # Read path
     search_deadline_s: float = 1.5  # for verifying; then what was not granted is not shown

@@ -24,7 +24,7 @@ from ex_app.domain import (
     ScopeId,
     Sighting,
 )
-from ex_app.index import group_folders
+from ex_app.index import group_folders, high_water
 from ex_app.index.excluded import take_out
 from ex_app.index.group_folders import Part, take_part
 from ex_app.index.wishes import attend
@@ -137,6 +137,7 @@ class Reconciler:
         await self._find_new_walkers(walked)
         await group_folders.conclude(self.registry, () if failed else offered)
         await self.registry.forget_hidden(self.registry.now() - _REMEMBERED_S)
+        await high_water.judge(self.registry, self.nextcloud, self.sources)
 
     async def walk(self, user: str, *, groups: Collection[str], closely: bool = False) -> None:
         """Bring the registry's work up to what the user's tree shows now; who opted out is walked for others alone.
@@ -298,6 +299,7 @@ class Reconciler:
         except Missing:
             return  # it moved while we walked; its new place changes the pulse again
         rows = {row.key: row for row in await self.registry.by_parent(source.name, [container.scope])}
+        await high_water.note(self.registry, sightings)
         await self.registry.meet(sightings)
         dues: list[Due] = []
         for sighting in sightings:

@@ -89,6 +89,10 @@ class Registry:
         """The Nextcloud instance that this registry is bound to; None before the first."""
         return await self._database.read(facts.instance)
 
+    async def index(self) -> str | None:
+        """The name of the index that is served; None before the first."""
+        return await self.get_setting(_INDEX)
+
     async def adopt_index(self, name: str, *, points: int) -> bool:
         """Serve from the index of this name, which holds so many points.
 

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Executable, Select, Table, func, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from ex_app.domain import DocumentKey, Work
+from ex_app.domain import DocumentKey, ScopeId, Work
 from ex_app.store import facts, walks
 from ex_app.store import work as work_rows
 from ex_app.store.database import Database
@@ -104,6 +104,10 @@ class Upkeep:
     async def look_closely(self) -> None:
         """Let everybody's next walk list every folder and board, whatever was remembered of them."""
         await self._database.write(walks.look_closely)
+
+    async def look_into(self, source: str, scope: ScopeId) -> None:
+        """Let the next walk list this folder or board."""
+        await self._database.write(partial(walks.look_into, source=source, scope=scope))
 
     async def highest(self, source: str) -> int:
         """The highest id among the current documents of a source, 0 without any."""

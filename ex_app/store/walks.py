@@ -122,6 +122,15 @@ async def look_closely(connection: AsyncConnection) -> None:
     await connection.execute(delete(tables.pulses))
 
 
+async def look_into(connection: AsyncConnection, source: str, scope: ScopeId) -> None:
+    """Let the next walk of whoever walks this container list it."""
+    c, p = tables.containers.c, tables.pulses.c
+    here = (c.source == source, c.scope == scope)
+    walking = select(c.walker).where(*here)
+    await connection.execute(delete(tables.pulses).where(p.source == source, p.user.in_(walking)))
+    await connection.execute(update(tables.containers).where(*here).values(etag=""))
+
+
 async def pulse(connection: AsyncConnection, source: str, user: str) -> Pulse | None:
     """The pulse at the last walk as `user`, or None before the first."""
     c = tables.pulses.c
