@@ -58,6 +58,8 @@ class GroupFolders(Boards):
 
     def group_mounts(self, uid: str) -> list[Mount]:
         """The group folders that a user has."""
+        if not self._group_folders:
+            return []
         mine = frozenset(self.groups_of(uid))
         return [
             Mount(root, f"/{root.name}", ALL, download=True, shares=(), group_folder=folder, groups=mine)
