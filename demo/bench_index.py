@@ -37,7 +37,7 @@ def main() -> None:
     outcome = indexing.measure(given.chunks, rounds=given.rounds, batch=given.batch, say=console.print)
     title = f"\n[bold]Into the index[/bold] (the app chose {outcome.precision} on this machine)"
     console.print(title, indexing.table_of(outcome), sep="\n")
-    console.print("\n[bold]Memory at its most[/bold]", _memory(outcome.peaks), sep="\n")
+    console.print("\n[bold]What it took[/bold]", _taken(outcome), sep="\n")
     figures = {
         "ratio": round(outcome.ratio, 3),
         "rss_mb": round(sum(outcome.peaks.values())),
@@ -57,10 +57,11 @@ def main() -> None:
     sys.exit(1 if problems else 0)
 
 
-def _memory(peaks: dict[str, float]) -> Table:
-    table = Table("process", "MB", box=None)
-    for role, peak in sorted(peaks.items(), key=lambda item: -item[1]):
-        table.add_row(role, f"{peak:.0f}")
+def _taken(outcome: indexing.Outcome) -> Table:
+    table = Table("process", "MB at its most", "processor seconds", "ms a chunk", box=None)
+    for role, peak in sorted(outcome.peaks.items(), key=lambda item: -item[1]):
+        seconds = outcome.cpu.get(role, 0.0)
+        table.add_row(role, f"{peak:.0f}", f"{seconds:.1f}", f"{1000 * seconds / outcome.chunks:.1f}")
     return table
 
 

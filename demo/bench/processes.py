@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 _PROC = Path("/proc")
@@ -27,11 +29,20 @@ _SAMPLES_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Of one process or several. rss_mb: resident memory; peak_mb: the most that it ever was; fds: open files."""
+    """Of one process or several. rss_mb: resident memory; peak_mb: the most that it ever was; fds: open files.
 
-    rss_mb: float
-    peak_mb: float
-    fds: int
+    cpu_s: seconds of processor time since they started.
+    """
+
+    rss_mb: float = 0.0
+    peak_mb: float = 0.0
+    fds: int = 0
+    cpu_s: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.rss_mb + other.rss_mb, self.peak_mb + other.peak_mb, self.fds + other.fds, self.cpu_s + other.cpu_s
+        )
 
 
 def family(supervisor: int) -> dict[int, str]:
@@ -57,9 +68,10 @@ def usage(supervisor: int) -> dict[str, Usage]:
         with suppress(OSError, ValueError):
             status = dict(line.split(":", 1) for line in (_PROC / str(pid) / "status").read_text().splitlines())
             rss, peak = (int(status[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM"))
-            one = Usage(rss, peak, len([*(_PROC / str(pid) / "fd").iterdir()]))
-            before = taken.get(role, Usage(0, 0, 0))
-            taken[role] = Usage(before.rss_mb + one.rss_mb, before.peak_mb + one.peak_mb, before.fds + one.fds)
+            ticks = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[11:13]
+            cpu = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+            one = Usage(rss, peak, len([*(_PROC / str(pid) / "fd").iterdir()]), cpu)
+            taken[role] = taken.get(role, Usage()) + one
     return taken
 
 
@@ -76,6 +88,15 @@ class Watch:
             for role, taken in sample.items():
                 largest[role] = max(largest.get(role, 0.0), taken.peak_mb)
         return largest
+
+    def cpu(self) -> dict[str, float]:
+        """Seconds of processor time that each role took meanwhile; those of a process that made way count on."""
+        spent: dict[str, float] = {}
+        for before, after in pairwise(self.samples):
+            for role, taken in after.items():
+                more = taken.cpu_s - before.get(role, Usage()).cpu_s
+                spent[role] = spent.get(role, 0.0) + (more if more >= 0 else taken.cpu_s)
+        return spent
 
 
 @contextmanager
