@@ -71,6 +71,18 @@ async def test_an_upload_into_a_new_folder_is_found_too(alert: Town) -> None:
     assert (await alert.search("alice", QUESTION)).titles == ["Lodging.md"]
 
 
+async def test_what_lies_where_nobody_walks_is_left_to_the_walk_of_its_owner(alert: Town) -> None:
+    """What belongs into the index is decided where folders are listed."""
+    key = alert.write("alice", "/New/Lodging.md", HOTELS)
+    alert.clock.forward(3)
+    await alert.hear()
+    await alert.work()
+    assert await alert.points(key) == []
+    assert [wish.user for wish in await alert.registry.wishes.due()] == ["alice"]
+    await alert.react()
+    assert len(await alert.points(key)) == 1
+
+
 async def test_what_somebody_leaves_in_a_folder_shared_with_him_is_read_as_its_owner(alert: Town) -> None:
     alert.world.share("alice", "/Policies", with_user="bob", permissions=31)
     key = alert.write("bob", "/Policies/Lodging.md", HOTELS)
@@ -416,9 +428,9 @@ async def test_paths_decide_nothing(alert: Town) -> None:
         await tell(alert, told(f"{NODE}NodeWrittenEvent", node={"id": fileid, "path": path}), user="bob")
     for path in ("/nobody/files/x", "//", "/", "../../x", "/", 12, None):
         await tell(alert, told(f"{NODE}NodeWrittenEvent", None, node={"id": fileid + 1000, "path": path}), user="")
+    assert await alert.registry.wishes.due() == []
     await alert.react()
     assert await alert.points(key) == []
-    assert await alert.registry.wishes.due() == []
 
 
 async def test_an_event_that_cannot_be_noted_is_not_taken(alert: Town, monkeypatch: pytest.MonkeyPatch) -> None:
