@@ -129,7 +129,8 @@ async def keep_arranged(session: Session, settings: Settings, stop: asyncio.Even
             if now.added or now.removed:
                 log.info("event=webhooks_arranged added=%d removed=%d", len(now.added), len(now.removed))
             if now.rejected:
-                said = _say_once(said, f"event=webhooks_rejected classes={','.join(_short(now.rejected))}", logging.INFO)
+                classes = ",".join(_short(now.rejected))
+                said = _say_once(said, f"event=webhooks_rejected classes={classes}", logging.INFO)
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), pause)
 
