@@ -115,3 +115,16 @@ async def lose(town: Town, key: str, *, ordinal: int) -> None:
     """The index loses one passage of a document."""
     here = models.FieldCondition(key="ordinal", range=models.Range(gte=ordinal, lte=ordinal))
     await town.vectors._delete(of_document(DocumentKey.parse(key), here))
+
+
+async def test_what_has_no_text_is_found_by_its_new_place_after_a_move_and_the_model_reads_nothing(town: Town) -> None:
+    key = town.write("alice", "/Harvest/DSC 0815.png", b"\x89PNG\r\n\x1a\n" + bytes(64))
+    town.world.mkdir("alice", "/Lighthouse")
+    await town.settle()
+    assert [hit["ref"] for hit in (await town.search("alice", "harvest")).hits] == [key]
+    town.embedder.read.clear()
+    town.world.move("alice", "/Harvest", "/Lighthouse/Old")
+    await town.settle()
+    assert [hit["ref"] for hit in (await town.search("alice", "lighthouse")).hits] == [key]
+    assert (await town.search("alice", "harvest")).hits == []
+    assert town.embedder.read == []

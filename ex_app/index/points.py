@@ -15,7 +15,11 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ex_app.domain import Chunk, Parsed, Passage, Point, Sighting, Sparse
+from ex_app.domain import Chunk, Fetched, Parsed, Passage, Point, Reason, Sighting, Sparse
+from ex_app.store.documents import DocumentRow
+
+# Between the two parts of a content hash.
+_HASHES_PART = "/"
 
 # Texts per call to the embed process: enough to sort by length, little enough to give way to other work.
 _BATCH = 128
@@ -39,7 +43,12 @@ KnownVectors = Mapping[str, tuple[float, ...]]  # dense ones by text hash
 
 
 def embedded_text(sighting: Sighting, chunk: Chunk) -> str:
-    """What both encoders read: the context line, then the passage."""
+    """What the model reads: the context line, then the passage. Where there is no text the title alone."""
+    return _written(sighting, chunk) if chunk.text else sighting.title
+
+
+def _written(sighting: Sighting, chunk: Chunk) -> str:
+    """What BM25 reads. Where there is no text the place is among the headings."""
     return f"{chunk.context_line(sighting.title)}\n{chunk.text}"
 
 
@@ -75,9 +84,28 @@ async def make_points(
     return [_point(sighting, chunk, generation=generation, vectors=vectors, encoder=encoder) for chunk in parsed.chunks]
 
 
+def content_hash(fetched: Fetched, reason: Reason | None) -> str:
+    """Of the bytes, then of the name: a rename changes the second part alone.
+
+    reason: why there is no text; then the place counts as a part of the name, as it is found by that.
+    """
+    sighting = fetched.sighting
+    name = hashlib.sha256(f"{sighting.title}\0{sighting.path if reason else ''}".encode()).hexdigest()
+    return f"{hashlib.sha256(fetched.body).hexdigest()}{_HASHES_PART}{name[:32]}"
+
+
+def renamed(row: DocumentRow | None, content: str, held: Sequence[Passage]) -> Parsed | None:
+    """The passages of a document of which nothing but the title changed; None where there is more to do."""
+    if row is None or row.reason is not None or not held or len(held) != row.chunks:
+        return None
+    if row.content_hash.partition(_HASHES_PART)[0] != content.partition(_HASHES_PART)[0]:
+        return None
+    return Parsed("", tuple(passage.chunk for passage in held), truncated=row.truncated)
+
+
 def _text_hash(sighting: Sighting, chunk: Chunk) -> str:
-    """Of headings and text. Where there is no text the title is the text."""
-    text = "\n".join((" › ".join(chunk.headings), chunk.text or sighting.title))
+    """Of headings and text. Where there is no text it is the title that the model reads anew, and the place is not."""
+    text = "\n".join((" › ".join(chunk.headings), chunk.text)) if chunk.text else sighting.title
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -91,7 +119,7 @@ def _point(
         chunk=chunk,
         text_hash=digest,
         dense=vectors[digest],
-        sparse=encoder.encode_document(embedded_text(sighting, chunk)),
+        sparse=encoder.encode_document(_written(sighting, chunk)),
         scopes=sighting.scopes,
         title=sighting.title,
         path=sighting.path,

@@ -320,11 +320,13 @@ class Reconciler:
         await self.registry.enqueue_many([Due(key, Lane.CONTENT, session.user) for key in keys])
 
     async def _set_place(self, row: DocumentRow) -> None:
-        """A payload update: nothing is embedded again."""
+        """A payload update: nothing is embedded again. What has no text is found by its place: that is written anew."""
         if row.live:
             await self.vectors.set_place(
                 row.key, scopes=row.scopes, title=row.title, path=row.path, mtime=row.mtime, owner=row.owner
             )
+        if row.live and row.reason:
+            await self.registry.enqueue(row.key, Lane.BACKFILL, row.reader or row.owner)
 
 
 def _difference(sighting: Sighting, row: DocumentRow | None) -> Lane | None:

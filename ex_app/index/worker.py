@@ -9,9 +9,8 @@ or everything published and only leftovers to clean.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,7 +33,15 @@ from ex_app.domain import (
     Unindexable,
     Work,
 )
-from ex_app.index.points import EmbedsDocuments, EncodesDocuments, known_in, make_points, title_only
+from ex_app.index.points import (
+    EmbedsDocuments,
+    EncodesDocuments,
+    content_hash,
+    known_in,
+    make_points,
+    renamed,
+    title_only,
+)
 from ex_app.index.strangers import HEARD, is_stranger, turn_away
 from ex_app.nextcloud import ocs
 from ex_app.nextcloud.session import Nextcloud, Session
@@ -65,9 +72,6 @@ _IDLE_S = 1.0
 
 # A change that we were told of and cannot find is looked for once more; seconds.
 _SECOND_LOOK_S = 5.0
-
-# Between the hash of a document's bytes and that of its title.
-_HASHES_PART = "/"
 
 
 class Extracts(Protocol):
@@ -185,7 +189,7 @@ class Worker:
         if read.fault is None:
             await self._index(item, row, read.fetched, source=source, session=read.session)
         else:
-            await self._publish_title(item, read.fetched, read.fault)
+            await self._publish_title(item, row, read.fetched, read.fault)
 
     async def _read(self, item: Work, row: DocumentRow | None, source: Source) -> _Read:
         """As the first who may tell; others count who have it as their own. Raises Missing, NotPermitted.
@@ -240,12 +244,12 @@ class Worker:
     async def _index(
         self, item: Work, row: DocumentRow | None, fetched: Fetched, *, source: Source, session: Session
     ) -> None:
-        content = _content_hash(fetched)
+        content = content_hash(fetched, row.reason if row else None)
         if row is not None and row.live and row.content_hash == content:
             await self._confirm(item, row, fetched)
             return
-        held = await self.vectors.passages_of(item.key, row.live) if row is not None and row.live else []
-        parsed, reason = _renamed(row, content, held), None
+        held = await self._held(row)
+        parsed, reason = renamed(row, content, held), None
         if parsed is None:
             try:
                 parsed = await self._parse(fetched)
@@ -273,7 +277,7 @@ class Worker:
         published = await self.registry.publish(
             item,
             replace(now, version=fetched.sighting.version),
-            content_hash=content,
+            content_hash=content_hash(fetched, reason),
             chunks=len(points),
             settled=settled,
             truncated=parsed.truncated,
@@ -293,12 +297,15 @@ class Worker:
             await self.registry.enqueue(item.key, Lane.BACKFILL, item.reader, not_before=later)
         await self._settle(item, fetched.sighting, settled=fetched.settled)
 
-    async def _publish_title(self, item: Work, fetched: Fetched, error: Unindexable) -> None:
+    async def _held(self, row: DocumentRow | None) -> list[Passage]:
+        return await self.vectors.passages_of(row.key, row.live) if row is not None and row.live else []
+
+    async def _publish_title(self, item: Work, row: DocumentRow | None, fetched: Fetched, error: Unindexable) -> None:
         points = await make_points(
             fetched.sighting,
             title_only(fetched.sighting),
             generation=item.generation,
-            known={},
+            known=known_in(await self._held(row)),
             embedder=self.embedder,
             encoder=self.encoder,
         )
@@ -369,21 +376,6 @@ class Worker:
     @property
     def _limit(self) -> int:
         return self.settings.max_file_mb * 1024 * 1024
-
-
-def _content_hash(fetched: Fetched) -> str:
-    """Of the bytes, then of the title: a rename changes the second part alone."""
-    title = hashlib.sha256(fetched.sighting.title.encode()).hexdigest()
-    return f"{hashlib.sha256(fetched.body).hexdigest()}{_HASHES_PART}{title[:32]}"
-
-
-def _renamed(row: DocumentRow | None, content: str, held: Sequence[Passage]) -> Parsed | None:
-    """The passages of a document of which nothing but the title changed; None where there is more to do."""
-    if row is None or row.reason is not None or not held or len(held) != row.chunks:
-        return None
-    if row.content_hash.partition(_HASHES_PART)[0] != content.partition(_HASHES_PART)[0]:
-        return None
-    return Parsed("", tuple(passage.chunk for passage in held), truncated=row.truncated)
 
 
 def _is_as_it_was(row: DocumentRow, now: Sighting) -> bool:
