@@ -42,9 +42,11 @@ async def note(registry: Registry, sightings: Iterable[Sighting]) -> None:
 
 
 def _is_another(sighting: Sighting, row: DocumentRow | None) -> bool:
-    """Nothing current is known of it, or nothing of that is left."""
-    if row is None or row.status is Status.HIDDEN:
+    """Nothing is known of it, or nothing of that is left. What comes back to its owner came out of the trash."""
+    if row is None:
         return True
+    if row.status is Status.HIDDEN:
+        return row.owner != sighting.owner
     if not row.live or row.version == sighting.version:
         return False
     return row.owner != sighting.owner or (row.parent != sighting.parent and row.title != sighting.title)
