@@ -51,7 +51,7 @@ check: $(INSTALLED) ## Licences, lint, types, import rules
 controls: $(INSTALLED) ## Every control with its story, as designed and with the control switched off: three minutes
 	PYTHONPATH=. $(BIN)/python tests/controls.py
 
-leak-hunt: $(INSTALLED) ## 200,000 search hits in random worlds, each held against Nextcloud's permissions: a quarter of an hour
+leak-hunt: $(INSTALLED) ## 200,000 search hits in random worlds, each held against Nextcloud's permissions: half an hour
 	PYTHONPATH=. $(BIN)/python tests/leak_hunt.py $(HUNT)
 
 bench-access: $(INSTALLED) ## What a search costs Nextcloud, what it shows after a change, whom it keeps waiting

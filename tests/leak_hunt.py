@@ -208,7 +208,7 @@ def main() -> int:
     """The command line; 1 when anything was found, or no hit was looked at."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hits", type=int, default=200_000, help="stop when so many hits were checked")
-    parser.add_argument("--seconds", type=float, default=900.0, help="stop after so long")
+    parser.add_argument("--seconds", type=float, default=7200.0, help="stop after so long")
     parser.add_argument("--seed", type=int, default=int(time.time()) % 100_000)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--sabotage", choices=SABOTAGE, default="none")
