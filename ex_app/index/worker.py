@@ -272,8 +272,7 @@ class Worker:
             return
         if now.scopes != fetched.sighting.scopes or now.path != fetched.sighting.path:
             await self._set_place(now)
-        still = (now.version, now.owner) == (fetched.sighting.version, fetched.sighting.owner)
-        settled = fetched.settled and still
+        settled = fetched.settled and _is_still(fetched.sighting, now, reason)
         published = await self.registry.publish(
             item,
             replace(now, version=fetched.sighting.version),
@@ -376,6 +375,12 @@ class Worker:
     @property
     def _limit(self) -> int:
         return self.settings.max_file_mb * 1024 * 1024
+
+
+def _is_still(read: Sighting, now: Sighting, reason: Reason | None) -> bool:
+    """Whether what was written is what it says now. reason: why it has no text; its place was written then."""
+    names = read.title == now.title and (reason is None or read.path == now.path)
+    return names and (read.version, read.owner) == (now.version, now.owner)
 
 
 def _is_as_it_was(row: DocumentRow, now: Sighting) -> bool:
