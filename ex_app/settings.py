@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import hmac
 from pathlib import Path
 
 from pydantic import Field, SecretStr
@@ -52,6 +53,10 @@ class Settings(BaseSettings):
     excluded_tags: str = ""  # names of Nextcloud's tags: what carries one, or lies in such a folder
     excluded_paths: str = ""  # patterns as in a .gitignore, from the top of the owner's files
     excluded_types: str = ""  # beginnings of media types: "image/, video/"
+
+    def key_for(self, purpose: str) -> bytes:
+        """A key of our own for one purpose, made of the app's secret: the same in all processes, 32 bytes."""
+        return hmac.digest(self.app_secret.get_secret_value().encode(), purpose.encode(), "sha256")
 
     @property
     def data_dir(self) -> Path:

@@ -186,12 +186,12 @@ def the_past_is_believed() -> AbstractContextManager[Any]:
 
 def hidden_for_good() -> AbstractContextManager[Any]:
     """A fresh sighting of what was gone asks for no work."""
-    real = reconcile._difference
+    real = reconcile.difference_of
 
     def difference(sighting: Any, row: Any, *more: Any) -> Any:
         return None if row is not None and row.status is Status.HIDDEN else real(sighting, row, *more)
 
-    return patch.object(reconcile, "_difference", difference)
+    return patch.object(reconcile, "difference_of", difference)
 
 
 # --- Answers and scores

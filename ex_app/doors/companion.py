@@ -16,6 +16,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ex_app.domain import BadRequest, Candidate, DocumentKey, Filters, Reach, ScopeId
+from ex_app.doors.bodies import read_body
 from ex_app.doors.proof import is_proven
 from ex_app.search.question import Caller, Question
 from ex_app.search.rank import LEXICAL_WEIGHT, LEXICAL_WEIGHT_WITHIN, Scale
@@ -80,12 +81,10 @@ def companion_routes(
 
 
 async def _body(request: Request) -> bytes:
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > _BODY_LIMIT:
-            raise BadRequest("The request is larger than 4 MiB")
-    return bytes(body)
+    body = await read_body(request, limit=_BODY_LIMIT)
+    if body is None:
+        raise BadRequest("The request is larger than 4 MiB")
+    return body
 
 
 def _parse(body: bytes) -> _Asked:

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
+from ex_app.doors.bodies import read_body
 from ex_app.index.intake import Intake
 from ex_app.nextcloud.webhooks import PATH, PROOF_HEADER
 from ex_app.search.question import Caller
@@ -33,7 +34,7 @@ def event_routes(intake: Callable[[], Intake], is_enabled: Callable[[], Awaitabl
             return JSONResponse({"error": "There is nothing here"}, 404)
         # Whoever enables us again lets everything be compared, this change too.
         if await is_enabled():
-            payload = await _body(request)
+            payload = await read_body(request, limit=_BODY_LIMIT)
             if payload is None:
                 intake().dismiss("too large")
             else:
@@ -41,13 +42,3 @@ def event_routes(intake: Callable[[], Intake], is_enabled: Callable[[], Awaitabl
         return Response(status_code=204)
 
     return router
-
-
-async def _body(request: Request) -> bytes | None:
-    """Whatever type it is said to have; Nextcloud says none. None when it is too large."""
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > _BODY_LIMIT:
-            return None
-    return bytes(body)

@@ -15,6 +15,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, StrictBool, ValidationError
 
 from ex_app.domain import BadRequest
+from ex_app.doors.bodies import read_body
 
 PATH = "/api/me"
 
@@ -55,12 +56,10 @@ async def _wish(request: Request) -> _Wish:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise BadRequest(_WANTED)
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > _BODY_LIMIT:
-            raise BadRequest(_WANTED)
+    body = await read_body(request, limit=_BODY_LIMIT)
+    if body is None:
+        raise BadRequest(_WANTED)
     try:
-        return _Wish.model_validate_json(bytes(body))
+        return _Wish.model_validate_json(body)
     except ValidationError:
         raise BadRequest(_WANTED) from None

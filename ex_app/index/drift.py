@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from ex_app.domain import Container, DocumentKey, Lane, LeftOut, Missing, NotPermitted, ScopeId, Sighting
-from ex_app.index.reconcile import _difference, _moved_alone
+from ex_app.index.reconcile import difference_of, moved_alone
 from ex_app.nextcloud import ocs
 from ex_app.nextcloud.session import Nextcloud, Session
 from ex_app.sources import Source
@@ -249,6 +249,6 @@ def _differs(sighting: Sighting, row: DocumentRow | None) -> Kind | None:
     """How registry and Nextcloud differ about a document that Nextcloud shows."""
     if row is None or row.status is Status.HIDDEN:
         return Kind.NOT_KNOWN
-    if _difference(sighting, row) is not None:
+    if difference_of(sighting, row) is not None:
         return Kind.VERSION_DIFFERS
-    return Kind.PLACE_DIFFERS if _moved_alone(sighting, row) else None
+    return Kind.PLACE_DIFFERS if moved_alone(sighting, row) else None

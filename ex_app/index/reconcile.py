@@ -304,10 +304,10 @@ class Reconciler:
         dues: list[Due] = []
         for sighting in sightings:
             row = rows.get(sighting.key) or await self.registry.document(sighting.key)
-            lane = _difference(sighting, row)
+            lane = difference_of(sighting, row)
             if lane is not None:
                 dues.append(Due(sighting.key, lane, session.user))
-            elif row is not None and _moved_alone(sighting, row):
+            elif row is not None and moved_alone(sighting, row):
                 await self._set_place(_placed(row, sighting))
         await self.registry.enqueue_many(dues)
         await self.registry.place_many(sightings)
@@ -329,7 +329,7 @@ class Reconciler:
             await self.registry.enqueue(row.key, Lane.BACKFILL, row.reader or row.owner)
 
 
-def _difference(sighting: Sighting, row: DocumentRow | None) -> Lane | None:
+def difference_of(sighting: Sighting, row: DocumentRow | None) -> Lane | None:
     """The work that a sighting asks for; None when the registry agrees with it."""
     if row is None or row.status is Status.HIDDEN:
         return Lane.BACKFILL
@@ -344,7 +344,8 @@ def _difference(sighting: Sighting, row: DocumentRow | None) -> Lane | None:
     return None
 
 
-def _moved_alone(sighting: Sighting, row: DocumentRow) -> bool:
+def moved_alone(sighting: Sighting, row: DocumentRow) -> bool:
+    """Whether a document of which nothing else changed lies elsewhere than the registry says."""
     return row.status is Status.CURRENT and (row.path, row.scopes) != (sighting.path, sighting.scopes)
 
 

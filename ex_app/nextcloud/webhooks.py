@@ -8,8 +8,6 @@ Nextcloud checks for no duplicates and an admin may remove any, so what is there
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import json
 import logging
 from collections.abc import Iterable, Mapping
@@ -85,7 +83,7 @@ class Arranged:
 
 def proof(settings: Settings) -> str:
     """What an event must carry to be believed: that it was registered by us, not only that Nextcloud passed it on."""
-    return _derived(settings, "proof of webhooks")
+    return settings.key_for("proof of webhooks").hex()
 
 
 async def arrange(session: Session, settings: Settings) -> Arranged:
@@ -93,7 +91,7 @@ async def arrange(session: Session, settings: Settings) -> Arranged:
 
     Raises Missing or NotPermitted when the app webhook_listeners is not there for us, NextcloudUnavailable.
     """
-    mark = {MARK_HEADER: _derived(settings, "mark of webhooks")[:16]}
+    mark = {MARK_HEADER: settings.key_for("mark of webhooks").hex()[:16]}
     kept: set[str] = set()
     stale: list[int] = []
     for row in await _registered(session, settings.app_id):
@@ -140,10 +138,6 @@ def _say_once(said: str, words: str, level: int) -> str:
     if said != words:
         log.log(level, "%s", words)
     return words
-
-
-def _derived(settings: Settings, purpose: str) -> str:
-    return hmac.new(settings.app_secret.get_secret_value().encode(), purpose.encode(), hashlib.sha256).hexdigest()
 
 
 def _short(classes: Iterable[str]) -> list[str]:

@@ -14,6 +14,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Mapping
 
 from ex_app.domain import DocumentKey, ScopeId
+from ex_app.search.memory import keep
 
 # How long a crowd is remembered.
 _REMEMBERED_S = 60.0
@@ -45,10 +46,8 @@ class Crowds:
         now = self._clock()
         known = {scope: until for scope, until in self._until.get(user, {}).items() if until > now}
         known |= dict.fromkeys(scopes, now + _REMEMBERED_S)
-        self._until[user] = dict(sorted(known.items(), key=lambda item: item[1])[-_SCOPES:])
-        self._until.move_to_end(user)
-        if len(self._until) > _USERS:
-            self._until.popitem(last=False)
+        newest = dict(sorted(known.items(), key=lambda item: item[1])[-_SCOPES:])
+        keep(self._until, user, newest, most=_USERS)
 
 
 def denied_throughout(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import hmac
 import json
 from collections.abc import Iterable
 
@@ -27,10 +26,9 @@ _MOST_SHOWN = 200
 
 
 class Cursors:
-    """Seals and opens cursors with a key made of the app's secret, so that all processes agree."""
+    """Seals and opens cursors with a key of 32 bytes that all processes share."""
 
-    def __init__(self, secret: str) -> None:
-        key = hmac.digest(secret.encode(), b"cursors of answers", "sha256")
+    def __init__(self, key: bytes) -> None:
         self._seal = Fernet(base64.urlsafe_b64encode(key))
 
     def issue(self, user: str, question: Question, shown: Iterable[DocumentKey]) -> str:

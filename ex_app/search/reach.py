@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from ex_app.domain import Missing, NextcloudUnavailable, NotPermitted, Reach
 from ex_app.nextcloud.session import Nextcloud, Session
+from ex_app.search.memory import keep
 from ex_app.sources import Source
 
 T = TypeVar("T")
@@ -81,12 +82,10 @@ class _LateParts:
 
     def want(self, user: str) -> None:
         """Ask now, or as soon as it is due again and somebody searches."""
-        late = self._users.setdefault(user, _Late())
-        self._users.move_to_end(user)
+        late = self._users.get(user) or _Late()
+        keep(self._users, user, late, most=_USERS)
         late.wanted = True
         self.resume(user)
-        if len(self._users) > _USERS:
-            self._users.popitem(last=False)
 
     def resume(self, user: str) -> None:
         """Ask what is wanted, unless it is being asked or was asked too recently."""
@@ -175,10 +174,7 @@ class ReachBook:
         asking, entry, now = self._asking.get(user), self._entries.get(user), time.monotonic()
         if asking is None and entry is not None and self._doubted.get(user, now) > now:
             return self._late.joined(user, entry.known)
-        self._doubted[user] = now + self._ttl
-        self._doubted.move_to_end(user)
-        if len(self._doubted) > _USERS:
-            self._doubted.popitem(last=False)
+        keep(self._doubted, user, now + self._ttl, most=_USERS)
         return await self.fresh(user)
 
     async def fresh(self, user: str) -> Known:
@@ -210,10 +206,8 @@ class ReachBook:
             reach = reach | last.known.reach
         ttl = self._ttl if not degraded and "" not in pulse else min(self._ttl, _ILL_S)
         now = time.monotonic()
-        self._entries[user] = _Entry(Known(reach, degraded, remembered=True), pulse, epoch, now, now + ttl)
-        self._entries.move_to_end(user)
-        if len(self._entries) > _USERS:
-            self._entries.popitem(last=False)
+        entry = _Entry(Known(reach, degraded, remembered=True), pulse, epoch, now, now + ttl)
+        keep(self._entries, user, entry, most=_USERS)
         await self._late.wait(user, seconds=_LATE_S)
         return self._late.joined(user, Known(reach, degraded, remembered=False))
 

@@ -100,12 +100,12 @@ class Rounds:
         Where everything was denied lately is looked at last, when nothing else is left.
         """
         outcome = so_far or Outcome()
+        most = MAX_LIMIT if question.limit == MAX_LIMIT else DOCUMENTS
         last, looking_last = self.crowds.of(user), False
         while not outcome.ended and (outcome.rounds == 0 or outcome.showable(question.kinds) < wanted):
             found = await self._recall(vector, reach, question.filters, avoid=last, exclude=outcome.done)
             before = len(outcome.granted)
             if found:
-                most = MAX_LIMIT if question.limit == MAX_LIMIT else DOCUMENTS
                 outcome = outcome.plus(await self._judge(user, found, most=most, deadline=deadline))
             exhausted = len(found) < PASSAGES and {candidate.document for candidate in found} <= outcome.done
             in_vain = looking_last and len(outcome.granted) == before

@@ -99,7 +99,7 @@ class Search:
         self.scale = scale
         self._refresher = refresher
         self._rounds = Rounds(nextcloud, sources, vectors, registry, scale, Crowds())
-        self._cursors = Cursors(settings.app_secret.get_secret_value())
+        self._cursors = Cursors(settings.key_for("cursors of answers"))
         self._reaches = ReachBook(
             nextcloud, sources, ttl=settings.reach_ttl_s, seconds=settings.reach_deadline_s, epoch=registry.epoch
         )
