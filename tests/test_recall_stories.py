@@ -125,7 +125,7 @@ async def test_where_nine_of_ten_are_forbidden_the_best_of_the_others_are_found_
     keys = await read_in(town, "alice", list(bills())[:600])
     gathered = {BREAKFAST: 100}  # the length of the page on which they must be
     shares = []
-    for question in (*QUESTIONS, BREAKFAST) * 3:
+    for question in (*QUESTIONS, BREAKFAST) * 8:
         permitted = set(rng.sample(keys, len(keys) // 10))
         forbid_all_but(town, keys, permitted)
         exact = await refs(town, await who_has_only(town, permitted), question, limit=WANTED)
