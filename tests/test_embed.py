@@ -192,6 +192,7 @@ class SlowModel:
     dimensions: int = 1
     max_tokens: int = 8
     cores: int = 4
+    lanes: int = 2
     threads: list[int] = field(default_factory=list)
     answer: threading.Event = field(default_factory=threading.Event)
 
@@ -215,7 +216,41 @@ async def test_indexing_takes_all_cores_until_somebody_searches() -> None:
     model.answer.set()
     await encoder.query("hotel")
     await encoder.documents(["text"] * 20, abandoned=_stays)
-    assert model.threads == [4, 4, 1, 1]
+    assert model.threads == [2, 2, 2, 1, 1, 1]
+    encoder.close()
+
+
+@dataclass
+class MeetingModel(SlowModel):
+    """Waits until as many threads encode passages as it has lanes, where it is told to."""
+
+    meeting: threading.Barrier = field(default_factory=lambda: threading.Barrier(2))
+    alone: bool = False
+    inside: int = 0
+    most: int = 0
+
+    def encode_documents(self, texts: list[str], *, threads: int) -> Vectors:
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        if self.alone:
+            time.sleep(0.001)  # long enough for another to come in, were it let
+        else:
+            self.meeting.wait(10)
+        rows = super().encode_documents(texts, threads=threads)
+        self.inside -= 1
+        return rows
+
+
+async def test_one_document_is_encoded_in_all_lanes_and_in_one_while_somebody_searches() -> None:
+    model = MeetingModel()
+    encoder = Encoder(model)  # type: ignore[arg-type]
+    await encoder.documents(["text"] * 32, abandoned=_stays)
+    assert model.most == 2
+    model.answer.set()
+    await encoder.query("hotel")
+    model.alone, model.most = True, 0
+    await asyncio.gather(*(encoder.documents(["text"] * 100, abandoned=_stays) for _ in range(3)))
+    assert model.most == 1
     encoder.close()
 
 
@@ -242,7 +277,7 @@ async def test_indexing_stops_when_its_caller_is_gone() -> None:
         return bool(model.threads)
 
     await encoder.documents(["text"] * 100, abandoned=gone_after_the_first_slice)
-    assert len(model.threads) == 1
+    assert len(model.threads) <= model.lanes
     encoder.close()
 
 

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import Final
 
 import numpy as np
@@ -27,6 +28,10 @@ logger = logging.getLogger(__name__)
 # On CPUs larger batches only cost memory.
 BATCH: Final = 16
 
+# Passages are encoded side by side on a core or a few each: no core waits for another after every step, as it does
+# where all work on one batch. More lanes than these gain nothing that is worth their memory.
+_LANES: Final = 4
+
 # The self-test: one batch of passages of common length, each precision timed for at most half a second.
 _TRIAL_TEXT: Final = "The travel policy limits a hotel night to one hundred and twenty euros, breakfast included. " * 6
 _TRIAL_SECONDS: Final = 0.5
@@ -34,14 +39,15 @@ _TRIAL_SECONDS: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Two faces of one set of weights, because a tokenizer must not be used by two threads at once."""
+    """Several faces of one set of weights, because a tokenizer must not be used by two threads at once."""
 
     name: str
     dimensions: int
     max_tokens: int
     cores: int  # that torch would use
     queries: SentenceTransformer
-    documents: SentenceTransformer
+    documents: SimpleQueue[SentenceTransformer]  # those that nobody uses at the moment
+    lanes: int  # so many threads may encode passages at the same time
     unrelated: float  # mean cosine of a question and a passage that have nothing to do with each other
     related: float  # and of those that belong together
 
@@ -51,13 +57,14 @@ class Model:
         return _unit(self.queries.encode_query([text], convert_to_tensor=True, show_progress_bar=False))
 
     def encode_documents(self, texts: Sequence[str], *, threads: int) -> Vectors:
-        """One row of unit length for each text; call it from the document thread only."""
+        """One row of unit length for each text; call it from the document threads only, no more than `lanes`."""
         torch.set_num_threads(threads)  # counts for the calling thread alone, so questions keep all cores
-        return _unit(
-            self.documents.encode_document(
-                list(texts), batch_size=BATCH, convert_to_tensor=True, show_progress_bar=False
-            )
-        )
+        face = self.documents.get()
+        try:
+            rows = face.encode_document(list(texts), batch_size=BATCH, convert_to_tensor=True, show_progress_bar=False)
+        finally:
+            self.documents.put(face)
+        return _unit(rows)
 
 
 def load(settings: Settings) -> Model:
@@ -67,22 +74,28 @@ def load(settings: Settings) -> Model:
         str(files.model_path(settings)), device=device, prompts=files.prompts(settings), local_files_only=True
     )
     loaded.eval()
-    documents = _faster(loaded)
-    dimensions = documents.get_embedding_dimension()
+    chosen = _faster(loaded)
+    dimensions = chosen.get_embedding_dimension()
     if dimensions is None:
         raise EmbedderUnavailable("the embedding model does not state its dimensions")
-    queries = _second_face(documents)
+    queries = _another_face(chosen)
     unrelated, related = yardstick(
         _unit(queries.encode_query([question for question, _ in PAIRS], convert_to_tensor=True)),
-        _unit(documents.encode_document([passage for _, passage in PAIRS], convert_to_tensor=True)),
+        _unit(chosen.encode_document([passage for _, passage in PAIRS], convert_to_tensor=True)),
     )
+    cores = torch.get_num_threads()
+    lanes = min(cores, _LANES) if device == "cpu" else 1
+    documents: SimpleQueue[SentenceTransformer] = SimpleQueue()
+    for face in (chosen, *(_another_face(chosen) for _ in range(lanes - 1))):
+        documents.put(face)
     return Model(
         name=files.model_name(settings),
         dimensions=dimensions,
-        max_tokens=documents.max_seq_length or files.max_tokens(settings),
-        cores=torch.get_num_threads(),
+        max_tokens=chosen.max_seq_length or files.max_tokens(settings),
+        cores=cores,
         queries=queries,
         documents=documents,
+        lanes=lanes,
         unrelated=unrelated,
         related=related,
     )
@@ -94,7 +107,7 @@ def _device() -> str:
     return "cpu"
 
 
-def _second_face(model: SentenceTransformer) -> SentenceTransformer:
+def _another_face(model: SentenceTransformer) -> SentenceTransformer:
     """A copy with everything of its own except the weights."""
     weights: list[torch.Tensor] = [*model.parameters(), *model.buffers()]
     return copy.deepcopy(model, {id(weight): weight for weight in weights})

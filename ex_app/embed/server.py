@@ -40,8 +40,8 @@ _MAX_BODY: Final = 32 * 1024 * 1024  # bytes
 _MAX_QUERY_CHARS: Final = 10_000  # far more than any model reads
 _MAX_WAITING_QUERIES: Final = 64
 
-# Texts encoded without looking up: short enough that a question never waits long for a core.
-_SLICE: Final = 16
+# Texts that a core encodes without looking up: short enough that a question never waits long for it.
+_SLICE: Final = 8
 
 # As long as somebody searches, indexing keeps to one core.
 _SEARCHING_S: Final = 30.0
@@ -51,12 +51,13 @@ _YIELD_S: Final = 2.0
 
 
 class Encoder:
-    """Runs the model on two threads of their own: one for questions, one for documents."""
+    """Runs the model on threads of their own: one for questions, one a lane for documents."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
         self._queries = ThreadPoolExecutor(1, "embed-queries")
-        self._documents = ThreadPoolExecutor(1, "embed-documents")
+        self._documents = ThreadPoolExecutor(model.lanes, "embed-documents")
+        self._alone = threading.Lock()  # of the one lane that goes on while somebody searches
         self._quiet = threading.Event()
         self._quiet.set()
         self._waiting = 0
@@ -85,14 +86,18 @@ class Encoder:
         loop = asyncio.get_running_loop()
         rows = np.zeros((len(texts), self.model.dimensions), dtype=np.float32)
         by_length = sorted(range(len(texts)), key=lambda position: len(texts[position]))
-        for begin in range(0, len(by_length), _SLICE):
-            if await abandoned():
-                logger.info("embed_abandoned texts=%d done=%d", len(texts), begin)
-                break
-            positions = by_length[begin : begin + _SLICE]
-            rows[positions] = await loop.run_in_executor(
-                self._documents, self._encode_slice, [texts[position] for position in positions]
-            )
+        slices = iter([by_length[begin : begin + _SLICE] for begin in range(0, len(by_length), _SLICE)])
+
+        async def lane() -> None:
+            for positions in slices:
+                if await abandoned():
+                    logger.info("embed_abandoned texts=%d", len(texts))
+                    return
+                rows[positions] = await loop.run_in_executor(
+                    self._documents, self._encode_slice, [texts[position] for position in positions]
+                )
+
+        await asyncio.gather(*(lane() for _ in range(self.model.lanes)))
         return rows
 
     def close(self) -> None:
@@ -102,8 +107,10 @@ class Encoder:
 
     def _encode_slice(self, texts: list[str]) -> Vectors:
         self._quiet.wait(_YIELD_S)
-        searching = time.monotonic() - self._last_query < _SEARCHING_S
-        return self.model.encode_documents(texts, threads=1 if searching else self.model.cores)
+        if time.monotonic() - self._last_query < _SEARCHING_S:
+            with self._alone:
+                return self.model.encode_documents(texts, threads=1)
+        return self.model.encode_documents(texts, threads=self.model.cores // self.model.lanes)
 
 
 def build_app(encoder: Encoder) -> Starlette:
