@@ -17,7 +17,7 @@ from typing import NoReturn
 from pydantic import ValidationError
 
 from ex_app.domain import SemanticSearchError
-from ex_app.processes import end_with_parent, owned
+from ex_app.processes import WORKER_NICE, end_with_parent, owned
 from ex_app.settings import Settings
 from ex_app.supervisor import supervise
 
@@ -91,7 +91,7 @@ def _run(role: str, settings: Settings) -> None:
             server.run(settings)
         case "worker":
             end_with_parent()
-            os.nice(10)
+            os.nice(WORKER_NICE)
             asyncio.run(_worker(settings))
         case "web":
             end_with_parent()

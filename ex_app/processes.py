@@ -10,8 +10,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from ex_app.domain import SemanticSearchError
+
+
+# Niceness beside the doors and questions, which have none. Whoever holds the registry's lock must not be kept from
+# a core by those who take all cores for minutes.
+WORKER_NICE: Final = 10
+CRUNCHING_NICE: Final = 15
 
 
 class InUse(SemanticSearchError):

@@ -26,6 +26,7 @@ from ex_app.embed import files
 from ex_app.embed.client import Embedder
 from ex_app.embed.server import Encoder
 from ex_app.embed.wire import Vectors
+from ex_app.processes import CRUNCHING_NICE, WORKER_NICE
 from ex_app.settings import Settings
 
 PASSAGES = [
@@ -217,6 +218,26 @@ async def test_indexing_takes_all_cores_until_somebody_searches() -> None:
     await encoder.query("hotel")
     await encoder.documents(["text"] * 20, abandoned=_stays)
     assert model.threads == [2, 2, 2, 1, 1, 1]
+    encoder.close()
+
+
+@dataclass
+class NicenessModel(SlowModel):
+    """Notes how much its thread lets others go first."""
+
+    def encode_documents(self, texts: list[str], *, threads: int) -> Vectors:
+        self.threads.append(os.getpriority(os.PRIO_PROCESS, 0))  # of the calling thread
+        return np.ones((len(texts), 1), dtype=np.float32)
+
+
+async def test_passages_let_the_worker_who_brings_them_go_first() -> None:
+    """Or it would hold the registry's lock and get no core, while everybody waits."""
+    model = NicenessModel()
+    encoder = Encoder(model)  # type: ignore[arg-type]
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    await encoder.documents(["text"] * 20, abandoned=_stays)
+    assert set(model.threads) == {min(19, own + CRUNCHING_NICE)}
+    assert CRUNCHING_NICE > WORKER_NICE
     encoder.close()
 
 

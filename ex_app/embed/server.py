@@ -28,7 +28,7 @@ from starlette.routing import Route
 
 from ex_app.domain import BadRequest, NotAvailable
 from ex_app.embed.wire import MAX_TEXTS, SHAPE_HEADER, Vectors, pack
-from ex_app.processes import end_with_parent
+from ex_app.processes import CRUNCHING_NICE, end_with_parent
 from ex_app.settings import Settings
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Encoder:
     def __init__(self, model: Model) -> None:
         self.model = model
         self._queries = ThreadPoolExecutor(1, "embed-queries")
-        self._documents = ThreadPoolExecutor(model.lanes, "embed-documents")
+        self._documents = ThreadPoolExecutor(model.lanes, "embed-documents", initializer=_step_back)
         self._alone = threading.Lock()  # of the one lane that goes on while somebody searches
         self._quiet = threading.Event()
         self._quiet.set()
@@ -111,6 +111,11 @@ class Encoder:
             with self._alone:
                 return self.model.encode_documents(texts, threads=1)
         return self.model.encode_documents(texts, threads=self.model.cores // self.model.lanes)
+
+
+def _step_back() -> None:
+    """On Linux a thread has a niceness of its own, which those that it starts inherit."""
+    os.nice(CRUNCHING_NICE)
 
 
 def build_app(encoder: Encoder) -> Starlette:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from ex_app.domain import Reason, Unindexable
 from ex_app.extract.frames import HEADER, Limits, frame, pack_parsed, pack_reason, unpack_limits
+from ex_app.processes import CRUNCHING_NICE, WORKER_NICE
 
 if TYPE_CHECKING:
     from ex_app.extract.chunker import Chunker
@@ -31,6 +32,7 @@ _OPEN_FILES: Final = 64
 def main() -> None:
     """Serve until stdin ends."""
     _die_with_parent()
+    os.nice(CRUNCHING_NICE - WORKER_NICE)  # it was started with the worker's
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not get between the frames
     logging.disable()  # what parsers complain about may quote the document
