@@ -366,7 +366,7 @@ class TestErased:
         assert not await publish(registry, in_work), "not even by who had begun before"
         await registry.finish(in_work)
         (cleaning,) = await registry.claim(10, LEASE_S)
-        assert (cleaning.key, cleaning.lane) == (file(1), Lane.ACCESS)
+        assert cleaning.key == file(1)
         row = await registry.document(file(1))
         assert row is not None
         assert (row.status, row.live, row.title, row.owner, row.reader) == (Status.ERASED, 0, "", "", "")

@@ -81,7 +81,7 @@ class TestChangesOfOneDocument:
 
         item = await only(registry)
 
-        assert (item.lane, item.reader) == (Lane.ACCESS, "carol")
+        assert (item.lane, item.reader) == (Lane.CONTENT, "carol"), "a move and an edit: it is to be read"
 
     async def test_take_the_most_urgent_lane_whatever_their_order(self, registry: Registry) -> None:
         await registry.enqueue(file(1), Lane.BACKFILL, "alice")
@@ -274,7 +274,7 @@ class TestLease:
         assert await registry.claim(1, LEASE_S) == []
         clock.forward(30)
         again = await only(registry)
-        assert (again.attempts, again.lane) == (1, Lane.ACCESS)
+        assert (again.attempts, again.lane) == (1, Lane.CONTENT), "an edit and a move: it is to be read"
 
     async def test_taken_for_a_worker_that_is_stopped_meanwhile_is_given_back(self, installation: Settings) -> None:
         registry = await open_registry(installation)

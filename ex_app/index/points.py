@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ex_app.domain import Chunk, Fetched, Parsed, Passage, Point, Reason, Sighting, Sparse
+from ex_app.domain import Chunk, Parsed, Passage, Point, Reason, Sighting, Sparse
 from ex_app.store.documents import DocumentRow
 
 # Between the two parts of a content hash.
@@ -84,21 +84,30 @@ async def make_points(
     return [_point(sighting, chunk, generation=generation, vectors=vectors, encoder=encoder) for chunk in parsed.chunks]
 
 
-def content_hash(fetched: Fetched, reason: Reason | None) -> str:
-    """Of the bytes, then of the name: a rename changes the second part alone.
+def body_hash(body: bytes) -> str:
+    """Of the bytes alone."""
+    return hashlib.sha256(body).hexdigest()
+
+
+def body_hash_in(content: str) -> str:
+    """The part of a content hash that a rename does not change."""
+    return content.partition(_HASHES_PART)[0]
+
+
+def content_hash(body: str, sighting: Sighting, reason: Reason | None) -> str:
+    """The hash of the bytes, then of the name: a rename changes the second part alone.
 
     reason: why there is no text; then the place counts as a part of the name, as it is found by that.
     """
-    sighting = fetched.sighting
     name = hashlib.sha256(f"{sighting.title}\0{sighting.path if reason else ''}".encode()).hexdigest()
-    return f"{hashlib.sha256(fetched.body).hexdigest()}{_HASHES_PART}{name[:32]}"
+    return f"{body}{_HASHES_PART}{name[:32]}"
 
 
 def renamed(row: DocumentRow | None, content: str, held: Sequence[Passage]) -> Parsed | None:
     """The passages of a document of which nothing but the title changed; None where there is more to do."""
     if row is None or row.reason is not None or not held or len(held) != row.chunks:
         return None
-    if row.content_hash.partition(_HASHES_PART)[0] != content.partition(_HASHES_PART)[0]:
+    if body_hash_in(row.content_hash) != body_hash_in(content):
         return None
     return Parsed("", tuple(passage.chunk for passage in held), truncated=row.truncated)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,15 +36,18 @@ from ex_app.domain import (
 from ex_app.index.points import (
     EmbedsDocuments,
     EncodesDocuments,
+    body_hash,
+    body_hash_in,
     content_hash,
     known_in,
     make_points,
     renamed,
     title_only,
 )
+from ex_app.index.reading import Read, Reading
 from ex_app.index.strangers import HEARD, is_stranger, turn_away
 from ex_app.nextcloud import ocs
-from ex_app.nextcloud.session import Nextcloud, Session
+from ex_app.nextcloud.session import Nextcloud
 from ex_app.settings import Settings
 from ex_app.sources import Source
 from ex_app.store.documents import DocumentRow, Status
@@ -79,15 +82,6 @@ class Extracts(Protocol):
 
     async def extract(self, body: bytes, *, title: str, name: str, mime: str) -> Parsed:
         """Bytes to text and chunks; raises Unindexable."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """What a reader was given; fault: why there is no text."""
-
-    session: Session
-    fetched: Fetched
-    fault: Unindexable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,74 +176,29 @@ class Worker:
                 item, row, source=source, nextcloud=self.nextcloud, registry=self.registry
             ):
                 return
-            read = await self._read(item, row, source)
+            read = await self._reading.read(item, row, source)
         except (Missing, LeftOut):
             await self._gone(item)
             return
         if read.fault is None:
-            await self._index(item, row, read.fetched, source=source, session=read.session)
+            await self._index(item, row, read, source)
         else:
             await self._publish_title(item, row, read.fetched, read.fault)
 
-    async def _read(self, item: Work, row: DocumentRow | None, source: Source) -> _Read:
-        """As the first who may tell; others count who have it as their own. Raises Missing, NotPermitted.
-
-        So a file that was taken from one home into another is not lost when the old owner's loss is noticed first.
-        """
-        walkers = await self.registry.walkers(source.name, row.parent) if row and not row.owner else []
-        readers = [self.nextcloud.as_user(reader) for reader in _readers(item, row, walkers)]
-        if not readers:
-            raise Missing("nobody is known who could read it")
-        try:
-            return await self._as_owner(await self._read_as(readers[0], item, row, source), item, row, source)
-        except (Missing, NotPermitted):
-            for session in readers[1:]:
-                with suppress(Missing, NotPermitted):
-                    read = await self._read_as(session, item, row, source)
-                    if read.fetched.sighting.owner in ("", session.user):
-                        return read
-            raise
-
-    async def _as_owner(self, read: _Read, item: Work, row: DocumentRow | None, source: Source) -> _Read:
-        """A former owner may have it as a share still, but sees none of the folders above: then the owner reads it."""
-        owner = read.fetched.sighting.owner
-        if owner in ("", read.session.user):
-            return read
-        with suppress(Missing, NotPermitted):
-            return await self._read_as(self.nextcloud.as_user(owner), item, row, source)
-        return read
-
-    async def _read_as(self, session: Session, item: Work, row: DocumentRow | None, source: Source) -> _Read:
-        """Raises LeftOut, before its text is read where possible, when it lies with somebody who opted out."""
-        known = row.scopes if row else ()
-        if row is not None and await self._is_left_out(row.owner, source):
-            # It may have been taken into another home meanwhile.
-            await self._demand_is_in(await source.locate(session, item.key, known), source)
-        try:
-            read = _Read(session, await source.fetch(session, item.key, known, limit=self._limit))
-        except Unindexable as fault:
-            sighting = await source.locate(session, item.key, known)
-            read = _Read(session, Fetched(sighting, b"", settled=True), fault)
-        await self._demand_is_in(read.fetched.sighting, source)
-        return read
-
-    async def _demand_is_in(self, sighting: Sighting, source: Source) -> None:
-        if await self._is_left_out(sighting.owner, source):
-            raise LeftOut("its owner wants it left out")
-
-    async def _is_left_out(self, owner: str, source: Source) -> bool:
-        """Of what is walked for all members nobody's wish decides alone."""
-        return bool(owner) and not source.shared_walks and bool(await self.registry.opted_out([owner]))
-
-    async def _index(
-        self, item: Work, row: DocumentRow | None, fetched: Fetched, *, source: Source, session: Session
-    ) -> None:
-        content = content_hash(fetched, row.reason if row else None)
+    async def _index(self, item: Work, row: DocumentRow | None, read: Read, source: Source) -> None:
+        fetched = read.fetched
+        body = body_hash_in(row.content_hash) if row and read.unopened else body_hash(fetched.body)
+        content = content_hash(body, fetched.sighting, row.reason if row else None)
         if row is not None and row.live and row.content_hash == content:
             await self._confirm(item, row, fetched)
             return
         held = await self._held(row)
         parsed, reason = renamed(row, content, held), None
+        if parsed is None and read.unopened:
+            # More than its place and name is to be written: that takes its text.
+            await self.registry.enqueue(item.key, Lane.CONTENT, item.reader)
+            await self.registry.finish(item)
+            return
         if parsed is None:
             try:
                 parsed = await self._parse(fetched)
@@ -265,7 +214,7 @@ class Worker:
         )
         await self.vectors.write(points)
         try:
-            now = await self._look_again(source, session, fetched.sighting)
+            now = await self._reading.look_again(source, read.session, fetched.sighting)
         except LeftOut:
             await self.vectors.drop_generation(item.key, item.generation)
             await self._gone(item)
@@ -276,7 +225,7 @@ class Worker:
         published = await self.registry.publish(
             item,
             replace(now, version=fetched.sighting.version),
-            content_hash=content_hash(fetched, reason),
+            content_hash=content_hash(body, fetched.sighting, reason),
             chunks=len(points),
             settled=settled,
             truncated=parsed.truncated,
@@ -342,15 +291,6 @@ class Worker:
             await self.vectors.keep_only(item.key, 0, below=item.generation + 1)
         await self.registry.finish(item)
 
-    async def _look_again(self, source: Source, session: Session, before: Sighting) -> Sighting:
-        """Where it lies now that its points are written: a move in between must not leave old scopes behind."""
-        try:
-            now = await source.locate(session, before.key, before.scopes)
-        except Missing:
-            now = before  # deleted meanwhile: verify hides it, the next look removes it
-        await self._demand_is_in(now, source)
-        return now
-
     async def _set_place(self, sighting: Sighting) -> None:
         await self.vectors.set_place(
             sighting.key,
@@ -373,8 +313,8 @@ class Worker:
                 await self.registry.heartbeat(item.token, self.settings.lease_s)
 
     @property
-    def _limit(self) -> int:
-        return self.settings.max_file_mb * 1024 * 1024
+    def _reading(self) -> Reading:
+        return Reading(self.nextcloud, self.registry, self.settings.max_file_mb * 1024 * 1024)
 
 
 def _is_still(read: Sighting, now: Sighting, reason: Reason | None) -> bool:
@@ -385,13 +325,3 @@ def _is_still(read: Sighting, now: Sighting, reason: Reason | None) -> bool:
 
 def _is_as_it_was(row: DocumentRow, now: Sighting) -> bool:
     return (row.version, row.path, row.scopes) == (now.version, now.path, now.scopes)
-
-
-def _readers(item: Work, row: DocumentRow | None, walkers: Iterable[str]) -> list[str]:
-    """As whom to read, in this order.
-
-    The owner first, who sees every folder above. Of what nobody owns, one reader's loss is not everybody's, so that
-    whoever noticed the change, whoever read it last and whoever walks its container are asked.
-    """
-    known = (row.owner, item.reader, row.reader, *walkers) if row else (item.reader,)
-    return list(dict.fromkeys(reader for reader in known if reader))

@@ -20,6 +20,7 @@ from sqlalchemy import (
     Table,
     Text,
     false,
+    true,
 )
 
 metadata = MetaData()
@@ -67,7 +68,9 @@ documents = Table(
 
 # What is to be done, one row a document. `due` is the moment from which a row may be claimed: not before, end of
 # backoff, or end of the lease that `token` holds. `turn` makes a lane fair: the n-th row of a reader comes after
-# everybody else's (n-1)-th. `rearm_*` remembers what was asked for while the row was in work; news: changes among it.
+# everybody else's (n-1)-th. `reads`: it was asked for in another lane than that of access too, so that its text is to
+# be read whatever its version says. `rearm_*` remembers what was asked for while the row was in work; news: changes
+# among it.
 work = Table(
     "work",
     metadata,
@@ -76,6 +79,7 @@ work = Table(
     Column("lane", SmallInteger, nullable=False),
     Column("turn", BigInteger, nullable=False),
     Column("reader", Text, nullable=False),
+    Column("reads", Boolean, nullable=False, server_default=true()),
     Column("due", Float(53), nullable=False),
     Column("attempts", Integer, nullable=False, server_default="0"),
     Column("token", Text),

@@ -85,12 +85,16 @@ def backoff(attempts: int) -> float:
 async def enqueue(connection: AsyncConnection, dues: Iterable[Due], *, now: float) -> None:
     """Merge wishes into the table: one row a document, the most urgent lane and the earliest moment win.
 
+    What was asked for in the lane of access and in another one as well is to be read: `reads` remembers that.
+
     A row in work is armed again instead. A change starts a quarantined or failing document afresh; a reader's wish for
     fresh text (lane REFRESH) brings no news, so it does not.
     """
+    dues = list(dues)
     wishes = _merged(dues)
     if not wishes:
         return
+    to_read = {due.key for due in dues if due.lane is not Lane.ACCESS}
     turns = await _next_turns(connection, wishes)
     rows = []
     for wish in wishes:
@@ -102,6 +106,7 @@ async def enqueue(connection: AsyncConnection, dues: Iterable[Due], *, now: floa
                 "lane": line[0],
                 "turn": turns[line],
                 "reader": wish.reader,
+                "reads": wish.key in to_read,
                 "due": now if wish.not_before is None else wish.not_before,
                 "enqueued_at": now,
             }
@@ -128,6 +133,7 @@ def _merge_into_row(new: Any) -> dict[str, Any]:
         "lane": case((leased, work.c.lane), (asleep, new.lane), else_=_least(work.c.lane, new.lane)),
         "turn": case((and_(~leased, ~asleep, work.c.lane <= new.lane), work.c.turn), else_=new.turn),
         "reader": new.reader,
+        "reads": or_(work.c.reads, new.reads),
         "due": case((or_(leased, wish_only), work.c.due), (asleep, new.due), else_=_least(work.c.due, new.due)),
         "attempts": case((or_(leased, wish_only), work.c.attempts), else_=0),
         "rearm_lane": case((leased, _least(func.coalesce(work.c.rearm_lane, new.lane), new.lane))),
@@ -170,7 +176,7 @@ async def claim(
     claimed = [
         Work(
             key=(key := DocumentKey(row.source, row.id)),
-            lane=_LANES[row.lane],
+            lane=_lane_of(row),
             reader=row.reader,
             token=f"{batch}:{key}",
             generation=generations[key],
@@ -288,6 +294,12 @@ async def _lease(connection: AsyncConnection, claimed: Sequence[Work], *, until:
             for item in claimed
         ],
     )
+
+
+def _lane_of(row: Any) -> Lane:
+    """What a worker is told. Lane ACCESS says that nothing but moves, renames and deletions was heard of."""
+    lane = _LANES[row.lane]
+    return Lane.CONTENT if lane is Lane.ACCESS and row.reads else lane
 
 
 def _is_exhausted(row: Any, max_attempts: int) -> bool:
