@@ -41,7 +41,7 @@ _BETWEEN_TROUBLES_S = (6.0, 15.0)
 _BETWEEN_DOINGS_S = (0.1, 1.0)
 _TROUBLE_S = (2.0, 6.0)
 
-# Forward alone: work that was put off by a clock that ran ahead waits until then, a day at most.
+# Forward alone: when a clock is set back it takes the watchdog a minute to notice, and runs are short.
 _JUMP_S = (5.0, 900.0)
 
 _SWEEPS = 2  # quiet is when so many comparisons found nothing to do

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
 # SPDX-License-Identifier: AGPL-3.0-or-later
-"""Notices when work is due and none of it gets done, and says what it waits for.
+"""Notices when work is due and none of it gets done, and says what it waits for; and that a clock was set back.
 
 Nothing is restarted: what waits for Nextcloud or another process goes on by itself when that is back, and a document
 that hangs is somebody else's as soon as its lease ends.
@@ -70,6 +70,10 @@ class Watchdog:
 
     async def look(self) -> Watch:
         """Look once; what is seen is kept in the registry, for `status`."""
+        before = await _noted(self.registry)
+        if await self.registry.upkeep.set_clock_right(before.looked_at if before else 0.0):
+            log.warning("event=clock_was_ahead")
+            self._waiting_since = None
         queue, now = await self.registry.upkeep.queue(), self.registry.now()
         if not queue.due or queue.worked_at != self._worked_at or self._waiting_since is None:
             self._waiting_since = now
@@ -104,6 +108,10 @@ class Watchdog:
 
 async def last_watch(registry: Registry) -> Watch | None:
     """What the watchdog saw last; None when nobody has looked for a while: the worker is not running."""
-    said = await registry.get_setting(_SETTING)
-    watch = Watch(**json.loads(said)) if said else None
+    watch = await _noted(registry)
     return watch if watch and registry.now() - watch.looked_at < _UNWATCHED_S else None
+
+
+async def _noted(registry: Registry) -> Watch | None:
+    said = await registry.get_setting(_SETTING)
+    return Watch(**json.loads(said)) if said else None

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Executable, Select, Table, func, or_, sele
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ex_app.domain import DocumentKey, ScopeId, Work
-from ex_app.store import facts, walks
+from ex_app.store import clock, facts, walks
 from ex_app.store import work as work_rows
 from ex_app.store.database import Database
 from ex_app.store.documents import DocumentRow, Status, as_document, batches
@@ -125,6 +125,14 @@ class Upkeep:
             update(work).where(*asleep).values(quarantined=None, token=None, attempts=0, due=now, enqueued_at=now)
         )
         return await self._database.write(partial(_execute, statement=statement))
+
+    async def set_clock_right(self, seen: float) -> bool:
+        """Let nothing wait for moments of a clock that was ahead; True if it was. seen: what it showed somebody."""
+        now = self._clock()
+        if not await self._database.read(partial(clock.was_ahead, now=now, seen=seen)):
+            return False
+        await self._database.write(partial(clock.set_right, now=now))
+        return True
 
     async def queue(self) -> Queue:
         """How work goes on."""
