@@ -85,7 +85,7 @@ def properties(world: World, seen: Seen, mounts: list[Mount] | None) -> Properti
         f"{D}getlastmodified": text(date(node.mtime)),
         f"{D}getcontenttype": lambda: file.mime if file else None,
         f"{OC}permissions": text(_letters(seen, listed=mounts is not None)),
-        f"{OC}owner-id": text(seen.uid if seen.mount and seen.mount.group_folder else node.owner),
+        f"{OC}owner-id": text(seen.uid if seen.mount and seen.mount.is_nobodys else node.owner),
         f"{NC}mount-type": text(seen.mount.kind if seen.mount else ""),
         f"{NC}is-encrypted": lambda: "1" if node.is_folder and node.encrypted else None,
         f"{NC}is-mount-root": text("true" if seen.is_mount_root else "false"),
@@ -116,13 +116,14 @@ def _etag(seen: Seen, inside: list[Mount]) -> str:
 
 def _letters(seen: Seen, *, listed: bool) -> str:
     """oc:permissions; `G` is the read bit. A mount root may be renamed by its recipient, which only PROPFIND says."""
-    bits = seen.permissions | (UPDATE | DELETE if listed and seen.is_mount_root else 0)
+    renamed = listed and seen.mount is not None and seen.is_mount_root and not seen.mount.external
+    bits = seen.permissions | (UPDATE | DELETE if renamed else 0)
     content = "CK" if seen.node.is_folder and bits & CREATE else ""
     if not seen.node.is_folder and seen.permissions & UPDATE:
         content = "W"
     pairs = (("R", SHARE), ("G", READ), ("D", DELETE), ("NV", UPDATE))
     letters = "".join(letter for letter, bit in pairs if bits & bit) + content
-    if seen.mount and seen.mount.group_folder:
+    if seen.mount and seen.mount.is_nobodys:
         return letters.replace("G", "MG", 1)
     return ("S" if seen.mount else "") + letters
 
@@ -135,6 +136,7 @@ def _propfind(world: World, request: Request, path: str, body: bytes) -> Respons
     shown = [seen]
     if depth != "0" and seen.node.is_folder:
         shown += world.listing(seen, mounts) if depth == "1" else world.walk(uid, path)
+        shown += world.ghosts(uid) if seen.path == "/" else []
         closed = seen.node.unreadable or (depth != "1" and any(s.node.is_folder and not s.readable for s in shown))
         if closed:
             raise DavError(403, "Forbidden", "No read permissions. This might be caused by files_accesscontrol")
@@ -276,10 +278,13 @@ def _foreign(world: World, method: str, home: str, path: str) -> Response:
 
 
 def _reachable(world: World, uid: str, path: str) -> Seen:
-    """By path, nothing below a blocked folder is found."""
+    """By path, nothing below a blocked folder is found. A dead storage is noticed by who asks for something on it."""
     seen = world.resolve(uid, path)
     if seen.node.parent and seen.node.parent.unreadable:
         raise NotFoundHere(path)
+    if seen.mount and (storage := seen.mount.external) and storage.dead:
+        storage.away = True
+        raise DavError(503, "ServiceUnavailable", "Storage is temporarily not available")
     return seen
 
 

@@ -99,7 +99,7 @@ def world_of(request: Request) -> World:
 
 
 def routes() -> list[Route]:
-    """Users, groups, capabilities and shares; anything else answers 998."""
+    """Users, groups, capabilities, shares and external storages; anything else answers 998."""
     shares = "/apps/files_sharing/api/v1/shares"
     return [
         *route("/cloud/user", _me, "GET"),
@@ -108,6 +108,7 @@ def routes() -> list[Route]:
         *route("/cloud/groups", _groups, "GET"),
         *route("/cloud/groups/{group}/users", _members, "GET"),
         *route("/cloud/capabilities", _capabilities, "GET"),
+        *route("/apps/files_external/api/v1/mounts", _external, "GET"),
         *route(f"{shares}/pending", _pending, "GET"),
         *route(f"{shares}/pending/{{share:int}}", _accept_share, "POST"),
         *route(shares, _shares, "GET"),
@@ -205,6 +206,17 @@ async def _shares(request: Request) -> Response:
             mine = [share for share in world.shares.values() if share.owner == uid and share.node.owner]
             seen = [(share, s) for share in mine for s in world.sightings(uid, share.node.id)[:1]]
         return reply(request, [_share_json(world, share, where) for share, where in seen])
+
+
+async def _external(request: Request) -> Response:
+    """Whether they answer or not."""
+    uid, world = user_of(request), world_of(request)
+    rows = [
+        {"id": root.external.id, "type": "dir", "name": root.name, "path": "", "permissions": 1, "scope": "system"}
+        for root in world.externals(uid)
+        if root.external
+    ]
+    return reply(request, rows)
 
 
 async def _pending(request: Request) -> Response:

@@ -59,6 +59,7 @@ class Node:
     tags: list[str] = field(default_factory=list)
     encrypted: bool = False  # a folder of the app for end-to-end encryption
     group_folder: GroupFolder | None = None  # on a group folder's root
+    external: ExternalStorage | None = None  # on an external storage's root
 
     @property
     def is_folder(self) -> bool:
@@ -73,14 +74,14 @@ class Node:
 
     @property
     def owner(self) -> str | None:
-        """Whose home it lies in; None in the trash and in group folders."""
+        """Whose home it lies in; None in the trash, in group folders and on external storages."""
         return [*self.lineage()][-1].home_of
 
     @property
     def is_trashed(self) -> bool:
-        """Whether no home and no group folder has it."""
+        """Whether no home, no group folder and no external storage has it."""
         root = [*self.lineage()][-1]
-        return root.home_of is None and root.group_folder is None
+        return root.home_of is None and root.group_folder is None and root.external is None
 
     @property
     def unreadable(self) -> bool:
@@ -131,11 +132,23 @@ class GroupFolder:
         return True
 
 
+@dataclass(eq=False, slots=True)
+class ExternalStorage:
+    """Disks elsewhere. users, groups: who has it; dead: it does not answer; away: Nextcloud has noticed that."""
+
+    id: int
+    users: set[str]
+    groups: set[str]
+    dead: bool = False
+    away: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Mount:
     """One received node at one place of a recipient's tree; several shares of a node to one user are one mount.
 
-    group_folder: of one that came with a group instead, and groups: whose member the user is.
+    group_folder: of one that came with a group instead, and groups: whose member the user is; external: of one that is
+    an external storage.
     """
 
     node: Node
@@ -145,11 +158,19 @@ class Mount:
     shares: tuple[Share, ...]
     group_folder: GroupFolder | None = None
     groups: frozenset[str] = frozenset()
+    external: ExternalStorage | None = None
 
     @property
     def kind(self) -> str:
         """nc:mount-type."""
+        if self.external:
+            return "external"
         return "group" if self.group_folder else "shared"
+
+    @property
+    def is_nobodys(self) -> bool:
+        """Whether it lies in no home, stays where an admin put it, and whoever asks is called its owner."""
+        return self.kind != "shared"
 
     def shows(self, node: Node) -> bool:
         """Whether a group folder's rules let the user see a node in it."""

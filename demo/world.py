@@ -12,7 +12,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator
 
-from demo.group_folders import GroupFolders
+from demo.external import ExternalStorages
 from demo.tree import (
     READ,
     Conflicting,
@@ -31,7 +31,7 @@ from demo.tree import (
 )
 
 
-class World(GroupFolders):
+class World(ExternalStorages):
     """Everything the stand-in knows. clock: seconds since the epoch; a test's own lets time pass on demand."""
 
     def __init__(self, *, clock: Callable[[], float] = time.time, instance_id: str = "ocstandin001") -> None:
@@ -103,8 +103,8 @@ class World(GroupFolders):
             seen = self.resolve(uid, old)
             parent_path, name = split(new)
             parent = self.resolve(uid, parent_path)
-            if seen.mount and seen.mount.group_folder and seen.is_mount_root:
-                raise NotAllowed("a group folder stays where it is")
+            if seen.mount and seen.mount.is_nobodys and seen.is_mount_root:
+                raise NotAllowed("it stays where the admin put it")
             if seen.is_mount_root:
                 if parent.mount:
                     raise NotAllowed("a received share cannot lie in another")
@@ -132,8 +132,8 @@ class World(GroupFolders):
         """To the trash (gone for everyone); a recipient deleting a mount leaves the share."""
         with self.lock:
             seen = self.resolve(uid, path)
-            if seen.mount and seen.mount.group_folder and seen.is_mount_root:
-                raise NotAllowed("a group folder is the admin's")
+            if seen.mount and seen.mount.is_nobodys and seen.is_mount_root:
+                raise NotAllowed("it is the admin's")
             if seen.mount and seen.is_mount_root:
                 for share in seen.mount.shares:
                     self.leave_share(uid, share.id)
@@ -235,14 +235,15 @@ class World(GroupFolders):
         self.shares[share_id].pending.discard(uid)
 
     def mounts(self, uid: str) -> list[Mount]:
-        """What was shared with a user and can be reached, with its place in his tree; group folders too."""
+        """What a user has besides his home and can be reached, with its place in his tree."""
         with self.lock:
             received: dict[int, list[Share]] = {}
             for share in self.shares.values():
                 to_me = share.with_user == uid or uid in self.groups.get(share.with_group or "", ())
                 if to_me and uid not in share.left_by | share.pending and share.node.owner not in (uid, None):
                     received.setdefault(share.node.id, []).append(share)
-            return [*(self._mount(uid, shares) for shares in received.values()), *self.group_mounts(uid)]
+            shared = [self._mount(uid, shares) for shares in received.values()]
+            return [*shared, *self.group_mounts(uid), *self.external_mounts(uid)]
 
     def _mount(self, uid: str, shares: list[Share]) -> Mount:
         permissions = 0

@@ -49,6 +49,9 @@ class Settings(BaseSettings):
     proxied_searches: int = Field(default=2, ge=1)
     view_only_excerpts: bool = False
 
+    # What is indexed besides
+    index_external: bool = False  # external storages; federated shares never are
+
     # What is left out; each a list separated by commas
     excluded_tags: str = ""  # names of Nextcloud's tags: what carries one, or lies in such a folder
     excluded_paths: str = ""  # patterns as in a .gitignore, from the top of the owner's files

@@ -248,8 +248,8 @@ class Town:
         self.indexing = await open_indexing(self.house, self.worker.extractor)  # type: ignore[arg-type]
         self.staff(embedder=self.embedder)
 
-    async def restart_with(self, **excluded: str) -> None:
-        """An admin changes what is left out, and the app starts again."""
+    async def restart_with(self, **excluded: str | bool) -> None:
+        """An admin changes what is left out, and the indexing starts again."""
         house = replace(self.house, sources=open_sources(self.settings.model_copy(update=excluded)))
         self.indexing = await open_indexing(house, self.worker.extractor)  # type: ignore[arg-type]
         self.staff(embedder=self.embedder)

@@ -161,7 +161,7 @@ class Drift:
                     continue
                 known = await self.registry.containers(source.name, user)
                 for container in await source.containers(session):
-                    if container.left_out or not await self._is_his(source, container, known, listed):
+                    if container.left_out or container.away or not await self._is_his(source, container, known, listed):
                         continue
                     listed.add((source.name, container.scope))
                     for difference in await self._in_container(source, session, container):

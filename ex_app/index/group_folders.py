@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
 # SPDX-License-Identifier: AGPL-3.0-or-later
-"""Who walks the group folders: for each of them one member of every group whose members see it.
+"""Who walks group folders and external storages: for each of them one member of every group whose members see it.
 
 Access rules may show a folder or a file to one group and hide it from another, so one walker is not enough; but all
 members of a group see the same, so one for each is. This duty is remembered as a container of its own kind. Whoever
@@ -11,7 +11,7 @@ gone: that is concluded after a sweep, of what lies in no folder that any walker
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ex_app.domain import Container, Lane, ScopeId
 from ex_app.sources.file import NAME
@@ -43,6 +43,16 @@ class Part:
     def covers(self, container: Container) -> bool:
         """Whether he walks it; everybody walks what is his own."""
         return not container.common or container.scopes[0] in self.now
+
+
+def remembered(seen: Iterable[Container], known: Mapping[ScopeId, Container]) -> list[Container]:
+    """What a walk saw; in place of each storage that is away, what was known of it: blindness is no deletion."""
+    seen = list(seen)
+    away = {container.path for container in seen if container.away}
+    roots = {scope for scope, container in known.items() if not container.ancestors and container.path in away}
+    there = [container for container in seen if not container.away]
+    kept = [replace(c, common=True, away=True) for c in known.values() if c.scopes[0] in roots]
+    return [*there, *kept]
 
 
 async def take_part(registry: Registry, user: str, shown: Iterable[Container], groups: Collection[str]) -> Part:

@@ -216,7 +216,7 @@ class Reconciler:
             return
         known = await self.registry.containers(source.name, session.user)
         taken = await self.registry.taken(source.name, session.user) if source.shared_walks else frozenset()
-        seen = await source.containers(session)
+        seen = group_folders.remembered(await source.containers(session), known)
         part = Part() if source.shared_walks else await take_part(self.registry, session.user, seen, groups)
         out = known.keys() & {container.scope for container in seen if container.left_out}
         if out:
@@ -228,7 +228,7 @@ class Reconciler:
         found: set[DocumentKey] = set()
         for container in shown.values():
             before = known.get(container.scope)
-            relist = container.common and part.fully
+            relist = container.common and part.fully and not container.away
             if before is not None and before.etag == container.etag and not relist:
                 continue
             await self._compare(source, session, container, found=found, missing=missing)

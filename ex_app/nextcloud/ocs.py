@@ -66,6 +66,17 @@ async def received_files(session: Session) -> frozenset[int]:
         raise NextcloudUnavailable("Nextcloud's list of shares has another shape") from error
 
 
+async def external_storages(session: Session) -> frozenset[str]:
+    """Paths at which external storages are mounted for this user, whether they answer or not; raises Missing without
+    their app.
+    """
+    data = await call(session, "apps/files_external/api/v1/mounts")
+    try:
+        return frozenset(f"{row['path']}/{row['name']}".strip("/") for row in data)
+    except (KeyError, TypeError) as error:
+        raise NextcloudUnavailable("Nextcloud's list of external storages has another shape") from error
+
+
 async def _account(session: Session) -> dict[str, Any]:
     """GET cloud/user; empty when the user is disabled or does not exist."""
     try:

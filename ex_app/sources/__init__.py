@@ -15,9 +15,12 @@ SOURCES: tuple[type[Source], ...] = (FileSource, DeckCardSource)
 
 
 def open_sources(settings: Settings | None = None) -> Mapping[str, Source]:
-    """Every registered source by name. settings: of what is left out; without them nothing is but by ".noindex"."""
-    excluded = settings.model_dump(include={"excluded_tags", "excluded_paths", "excluded_types"}) if settings else {}
-    files = FileSource(**excluded)
+    """Every registered source by name.
+
+    settings: of what is left out; without them nothing is but by ".noindex", and external storages.
+    """
+    chosen = {"excluded_tags", "excluded_paths", "excluded_types", "index_external"}
+    files = FileSource(**(settings.model_dump(include=chosen) if settings else {}))
     sources: tuple[Source, ...] = (files, DeckCardSource())
     return {source.name: source for source in sources}
 

@@ -24,6 +24,9 @@ from ex_app.nextcloud.dav import Node
 
 NOINDEX = ".noindex"
 
+# Mounts of external storages; those of the second kind need a password that only a browser's session has.
+EXTERNAL = frozenset({"external", "external-session"})
+
 
 @dataclass(frozen=True, slots=True)
 class Exclusions:
@@ -44,13 +47,18 @@ class Exclusions:
 class Rules:
     """What an admin wants left out. paths: patterns as in a .gitignore; types: beginnings of media types.
 
-    token: other rules, another token; empty without rules.
+    external: whether external storages are indexed. token: other rules, another token; empty without rules.
     """
 
     tags: frozenset[str]
     paths: GitIgnoreSpec
     types: tuple[str, ...]
+    external: bool
     token: str
+
+    def bars(self, node: Node) -> bool:
+        """Whether it lies on an external storage, and these are left out."""
+        return not self.external and node.mount_type in EXTERNAL
 
     def name(self, node: Node) -> bool:
         """Whether they leave out this file or folder itself."""
@@ -68,12 +76,12 @@ class Rules:
         return quiet_folders(nodes) | {node.path for node in nodes if node.is_folder and self.name(node)}
 
 
-def rules(*, tags: str, paths: str, types: str) -> Rules:
-    """From the settings, each a list separated by commas."""
-    given = (tags, paths, types)
+def rules(*, tags: str, paths: str, types: str, external: bool) -> Rules:
+    """From the settings; tags, paths and types are lists separated by commas."""
+    given = (tags, paths, types, *(["external"] if external else []))
     token = hashlib.sha256("\0".join(given).encode()).hexdigest()[:8] if any(given) else ""
     beginnings = tuple(part.casefold() for part in _parts(types))
-    return Rules(tag_names(tags), GitIgnoreSpec.from_lines(_parts(paths)), beginnings, token)
+    return Rules(tag_names(tags), GitIgnoreSpec.from_lines(_parts(paths)), beginnings, external, token)
 
 
 def _parts(names: str) -> list[str]:

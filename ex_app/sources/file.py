@@ -37,7 +37,7 @@ from ex_app.nextcloud.dav import Node
 from ex_app.nextcloud.session import Reply, Session
 from ex_app.sources import file_tree
 from ex_app.sources.excluded import NOINDEX, Exclusions, carries, folders_above, quiet_folders, rules, tag_names
-from ex_app.sources.file_tree import GROUP, WALKED, places, scope_of
+from ex_app.sources.file_tree import COMMON, OWN, WALKED, places, scope_of
 
 NAME = "file"
 
@@ -54,30 +54,36 @@ _NOTES_S = 0.7
 # and each of them takes time; of more than these the last reach tells.
 _MOST_QUIET = 300
 
-# Where Nextcloud calls whoever asks the owner.
-_NOBODYS = frozenset({"group", "external", "external-session"})
-
 _NOTE_SUFFIXES = frozenset({".md", ".txt"})
 
 
 class FileSource:
     """Implements Source for files. Keeps a short memory of harmless facts about accounts.
 
-    What is left out stands in the settings of the same names; what a tag excludes is hidden from searches at once.
+    What is left out stands in the settings of the same names; what a tag excludes, and external storages, are hidden
+    from searches at once.
     """
 
     name = NAME
     kinds = frozenset({"file", "note"})
     shared_walks = False
 
-    def __init__(self, *, excluded_tags: str = "", excluded_paths: str = "", excluded_types: str = "") -> None:
-        self._rules = rules(tags=excluded_tags, paths=excluded_paths, types=excluded_types)
+    def __init__(
+        self,
+        *,
+        excluded_tags: str = "",
+        excluded_paths: str = "",
+        excluded_types: str = "",
+        index_external: bool = False,
+    ) -> None:
+        self._rules = rules(tags=excluded_tags, paths=excluded_paths, types=excluded_types, external=index_external)
         self._tags = self._rules.tags
         self._more = dav.TAGS if self._tags else ""
         self._excluded: dict[str, Exclusions] = {}
         self._closed: dict[str, frozenset[str]] = {}
         self._homes: dict[str, tuple[float, ScopeId]] = {}
         self._notes_paths: dict[str, tuple[float, str]] = {}
+        self._storages: dict[str, dict[str, ScopeId]] = {}  # external ones, by path, as they answered last
 
     @property
     def unnoticed(self) -> bool:
@@ -90,20 +96,34 @@ class FileSource:
         return f"{root[0].etag}{self._rules.token}" if root else ""
 
     async def containers(self, session: Session) -> list[Container]:
-        """The user's own folders and group folders: each home is walked by its owner, what he receives by others.
+        """The user's own folders and those that are nobody's; what he receives is walked by others.
 
-        Two requests, with excluded tags one more and one for each of them.
+        Two requests, with excluded tags one more and one for each of them, with external storages one more.
         """
-        roots, folders, tagged = await asyncio.gather(
-            dav.propfind(session, "", depth=0, more=self._more),
+        roots, folders, tagged, external = await asyncio.gather(
+            # A new external storage is unknown until somebody lists the folder that it lies in.
+            dav.propfind(session, "", depth=int(self._rules.external), more=self._more),
             dav.search_folders(session, named=NOINDEX, more=self._more + dav.ENCRYPTED),
             self._tagged(session),
+            self._external(session),
         )
         if not roots:
             raise NextcloudUnavailable("Nextcloud shows no home for this user")
         nodes = [*folders, roots[0]]
         self._closed[session.user] = self._rules.closed(nodes)
-        return file_tree.containers(nodes, tagged, self._rules)
+        told = {folder.path: scope_of(folder) for folder in folders if folder.path in external}
+        self._storages.setdefault(session.user, {}).update(told)
+        away = external - told.keys()
+        return [*file_tree.containers(nodes, tagged, self._rules), *map(file_tree.away, sorted(away))]
+
+    async def _external(self, session: Session) -> frozenset[str]:
+        """Paths of the user's external storages, where they are indexed. One that does not answer is among them too."""
+        if not self._rules.external:
+            return frozenset()
+        try:
+            return await ocs.external_storages(session)
+        except (Missing, NotPermitted):  # their app is off
+            return frozenset()
 
     async def _tagged(self, session: Session) -> list[Node]:
         """What carries an excluded tag itself."""
@@ -116,11 +136,11 @@ class FileSource:
     async def listing(self, session: Session, container: Container) -> list[Sighting]:
         """The readable files directly in a folder, less those that are left out; received ones are listed elsewhere."""
         nodes = await dav.propfind(session, container.path, depth=1, more=self._more)
-        kind = GROUP if container.common else ""
+        kinds = COMMON if container.common else OWN
         return [
             replace(_sighting(node, container.scopes), listed=f"{_version(node)}/{node.upload_time}")
             for node in nodes
-            if not node.is_folder and node.mount_type == kind and node.readable and not self._rules.name(node)
+            if not node.is_folder and node.mount_type in kinds and node.readable and not self._rules.name(node)
         ]
 
     async def locate(self, session: Session, key: DocumentKey, known: Collection[ScopeId]) -> Sighting:
@@ -134,6 +154,7 @@ class FileSource:
         if not own and seen:
             raise IsContainer("it is a folder", owner=_owner(min(seen, key=_preference)))
         if not own:
+            await self._demand_is_told(session, known, nodes)
             raise Missing("the file is not there for this user")
         node = min(own, key=_preference)
         folders = {folder.path: folder for folder in nodes if folder.is_folder}
@@ -145,8 +166,20 @@ class FileSource:
 
     def _demand_is_in(self, node: Node, above: Collection[str], closed: frozenset[str]) -> None:
         """Whoever received a file by a share may exclude it for himself alone: of his view verify takes care."""
-        if self._rules.name(node) or not closed.isdisjoint(above):
+        if self._rules.bars(node) or self._rules.name(node) or not closed.isdisjoint(above):
             raise LeftOut("it is excluded")
+
+    async def _demand_is_told(self, session: Session, known: Collection[ScopeId], nodes: Iterable[Node]) -> None:
+        """A storage that is away hides what lies on it: while one is, nothing is gone that may lie there."""
+        if not known or not {scope_of(node) for node in nodes}.isdisjoint(known):
+            return
+        external = await self._external(session)
+        if not external or await self._home(session) in known:
+            return
+        away = external - {folder.path for folder in await dav.search_folders(session)}
+        roots = self._storages.get(session.user, {})
+        if any(path not in roots or roots[path] in known for path in away):
+            raise NextcloudUnavailable("an external storage of this user does not answer")
 
     async def fetch(self, session: Session, key: DocumentKey, known: Collection[ScopeId], *, limit: int) -> Fetched:
         """Locate, then GET. A file that changes between the two comes back unsettled, so it is read again."""
@@ -185,7 +218,8 @@ class FileSource:
         excluded = known | Exclusions(quiet_folders(nodes))
         by_id: dict[int, list[Node]] = {}
         for node in nodes:
-            by_id.setdefault(node.fileid, []).append(node)
+            if not self._rules.bars(node):
+                by_id.setdefault(node.fileid, []).append(node)
         verdicts: dict[DocumentKey, Verdict] = {}
         for key, scopes in suspects.items():
             seen = by_id.get(key.id, [])
@@ -209,7 +243,7 @@ class FileSource:
         seen = [*top, *folders, *notes]
         excluded = self._exclusions(seen)
         self._excluded[session.user] = excluded
-        open_to = [node for node in seen if not node.path or node.is_mount_root]
+        open_to = [node for node in seen if (not node.path or node.is_mount_root) and not self._rules.bars(node)]
         scopes = frozenset(scope_of(node) for node in open_to if node.is_folder)
         documents = frozenset(DocumentKey(NAME, node.fileid) for node in open_to if not node.is_folder)
         return Reach(scopes - excluded.scopes, documents, avoid=excluded.scopes)
@@ -247,7 +281,7 @@ class FileSource:
 
     async def _scopes(self, session: Session, node: Node, folders: Mapping[str, Node]) -> tuple[ScopeId, ...]:
         """Outermost first; of what nobody owns those from its mount on, which all who see it have in common."""
-        own = node.mount_type not in _NOBODYS
+        own = node.mount_type not in COMMON
         above = folders_above(node.path) if own else places(node.path, folders)
         scopes = [scope_of(folders[path]) for path in reversed(above) if path]
         if own:
@@ -329,7 +363,7 @@ def _sighting(node: Node, scopes: tuple[ScopeId, ...]) -> Sighting:
 
 
 def _owner(node: Node) -> str:
-    return "" if node.mount_type in _NOBODYS else node.owner
+    return "" if node.mount_type in COMMON else node.owner
 
 
 def _preference(node: Node) -> tuple[bool, bool, int, str]:

@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ex_app.domain import Container, ScopeId
 from ex_app.nextcloud.dav import Node
-from ex_app.sources.excluded import Rules, folders_above
+from ex_app.sources.excluded import EXTERNAL, Rules, folders_above
 
-# Of a user's folders these are walked: his own, and group folders, which are nobody's. Received ones are walked by
-# their owners; external storages by nobody.
-GROUP = "group"
-WALKED = frozenset({"", GROUP})
+# Of a user's folders these are walked: his own, and what is nobody's, as Nextcloud calls whoever asks the owner there.
+# Received ones are walked by their owners.
+OWN = frozenset({""})
+COMMON = EXTERNAL | {"group"}
+WALKED = OWN | COMMON
 
 
 def scope_of(folder: Node) -> ScopeId:
@@ -38,12 +39,17 @@ def containers(nodes: Iterable[Node], tagged: Iterable[Node], rules: Rules) -> l
             etag="#".join(part for part in (folder.etag, rules.token, marks.get(path, "")) if part),
             path=path,
             ancestors=tuple(scope_of(above) for above in line[:-1]),
-            common=folder.mount_type == GROUP,
-            left_out=any(above.path in closed for above in line),
+            common=folder.mount_type in COMMON and not rules.bars(folder),
+            left_out=rules.bars(folder) or any(above.path in closed for above in line),
         )
         for path, folder in sorted(folders.items())
         if folder.mount_type in WALKED and folder.readable and (line := lineage(folder, folders)) is not None
     ]
+
+
+def away(path: str) -> Container:
+    """Stands for everything on an external storage that does not answer: not even its root's id is told."""
+    return Container(ScopeId(""), "", path, away=True)
 
 
 def lineage(folder: Node, folders: Mapping[str, Node]) -> list[Node] | None:
