@@ -33,6 +33,11 @@ _TIMEOUT_S = 3.0
 _NODE = ("NodeCreated", "NodeWritten", "NodeTouched", "NodeDeleted", "NodeRenamed", "NodeCopied", "BeforeNodeDeleted")
 _CLASSES = {f"OCP\\Files\\Events\\Node\\{name}Event": name for name in _NODE}
 _SILENT = {"NodeRenamed"}
+# Taken too; nothing of it is told here.
+_UNTOLD = {
+    f"OCP\\Files\\Events\\Node\\BeforeNode{name}Event"
+    for name in ("Created", "Written", "Touched", "Copied", "Renamed", "Read")
+} | {f"OCA\\Files_Trashbin\\Events\\{name}Event" for name in ("BeforeNodeRestored", "NodeRestored")}
 # What Nextcloud 32 and a newer Deck add.
 _TAGS = ("TagAssigned", "TagUnassigned")
 _DECK = ("CardCreated", "CardUpdated", "CardDeleted", "AclCreated", "AclUpdated", "AclDeleted", "BoardUpdated")
@@ -83,7 +88,7 @@ class Webhooks:
         arrived = 0
         async with httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False, transport=self.transport) as client:
             for event, hook in itertools.product(self.take(), [*self.hooks.values()]):
-                told = _CLASSES.get(hook.event) or _NEWER[hook.event]
+                told = _CLASSES.get(hook.event) or _NEWER.get(hook.event, "")
                 if told == event.name and self._fires(told) and hook.user_filter in ("", event.uid):
                     arrived += await self._call(client, hook, event)
         return arrived
@@ -98,7 +103,7 @@ class Webhooks:
         return self.newer or name not in _SILENT
 
     def _accepts(self, event: str) -> bool:
-        return event in _CLASSES or (self.newer and event in _NEWER)
+        return event in _CLASSES or event in _UNTOLD or (self.newer and event in _NEWER)
 
     async def run(self, every_s: float) -> None:
         """Deliver for ever."""

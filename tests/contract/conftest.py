@@ -35,6 +35,7 @@ def hand(request: pytest.FixtureRequest) -> Iterator[Hand]:
             ),
             {user: os.environ[f"NEXTCLOUD_TEST_{user.upper()}_PASSWORD"] for user in (ALICE, BOB, CAROL)},
             admin=os.environ.get("NEXTCLOUD_TEST_ADMIN", "admin"),
+            occ=os.environ.get("NEXTCLOUD_TEST_OCC", ""),
         )
         yield real
         real.clean()

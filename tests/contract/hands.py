@@ -14,6 +14,7 @@ import json
 import re
 import secrets
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -102,6 +103,18 @@ class Hand(ABC):
     def delete(self, user: str, path: str) -> None:
         """To the trash."""
         done(self.ask_signed(user, "DELETE", files(user, path)))
+
+    @abstractmethod
+    def copy(self, user: str, old: str, new: str) -> None:
+        """Make a copy."""
+
+    @abstractmethod
+    def touch(self, user: str, path: str, mtime: int) -> None:
+        """Give a file another time of last change, as sync clients do."""
+
+    @abstractmethod
+    def restore(self, user: str, path: str, fileid: int) -> None:
+        """Out of the trash, to where it lay."""
 
     def share(self, owner: str, path: str, *, with_user: str = "", with_group: str = "", download: bool = True) -> str:
         """Let a user or a group read a file or folder; the share's id."""
@@ -246,6 +259,10 @@ class Hand(ABC):
     @abstractmethod
     def adopt(self, address: str) -> None:
         """Let the server find the probe, which listens at this address."""
+
+    @abstractmethod
+    def deliver(self, has_arrived: Callable[[], bool]) -> None:
+        """Let the server send off the webhooks that wait, until what is waited for is there, or half a minute."""
 
     @abstractmethod
     def now(self) -> float:

@@ -36,9 +36,13 @@ ROUTES: list[dict[str, Any]] = [
         (r"^\/?echo\/here$", "GET"),
         (r"^\/?tool$", "POST,GET,DELETE"),
         (r"^\/?ui\/search\.(js|css)$", "GET"),
+        (r"^\/?api\/me$", "GET,PUT"),
         ("^careless.*", "POST"),
     )
 ]
+
+# What says this is answered as by an app in trouble.
+PLEASE_FAIL = "please-fail"
 
 
 def _echo(request: Request, body: bytes) -> dict[str, Any]:
@@ -64,14 +68,20 @@ async def _answer(request: Request) -> Response:
             return Response("'use strict'", media_type="text/javascript", headers={"Cache-Control": "no-store"})
         case "/ui/search.css":
             return Response("main { }", media_type="text/css", headers={"Cache-Control": "no-store"})
-    body = await request.body()
-    return JSONResponse(_echo(request, body), headers={"Cache-Control": "no-store"})
+    echo = _echo(request, await request.body())
+    request.app.state.heard.append(echo)
+    status = 500 if PLEASE_FAIL in echo["body"] else 200
+    return JSONResponse(echo, status, headers={"Cache-Control": "no-store"})
 
 
 @contextmanager
-def probing(port: int) -> Iterator[str]:
-    """Serve the probe on 127.0.0.1 for the length of a with block; its address. Port 0 picks a free one."""
+def probing(port: int, heard: list[dict[str, Any]] | None = None) -> Iterator[str]:
+    """Serve the probe on 127.0.0.1 for the length of a with block; its address. Port 0 picks a free one.
+
+    heard: where everything that it repeats is written down.
+    """
     app = Starlette(routes=[Route("/{path:path}", _answer, methods=["GET", "POST", "PUT", "DELETE"])])
+    app.state.heard = [] if heard is None else heard
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))

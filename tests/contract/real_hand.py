@@ -5,19 +5,26 @@
 from __future__ import annotations
 
 import secrets
+import shlex
+import signal
+import subprocess
 import time
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
 
 from tests.contract.hands import ALICE, BOB, CAROL, OCS_HEADERS, Board, Credentials, GroupFolder, Hand, done, files
 
+_DELIVERY_S = 30.0
+
 
 class RealHand(Hand):
     """Accounts and groups are made by an admin whom the ExApp stands in for."""
 
-    def __init__(self, url: str, app: Credentials, passwords: dict[str, str], *, admin: str) -> None:
+    def __init__(self, url: str, app: Credentials, passwords: dict[str, str], *, admin: str, occ: str = "") -> None:
         super().__init__(url, app, passwords)
+        self._occ = shlex.split(occ)
         self._admin = admin
         self._acl: dict[tuple[int, str], int] = {}
         for user in (ALICE, BOB, CAROL):
@@ -26,6 +33,24 @@ class RealHand(Hand):
     @property
     def admin(self) -> str:
         return self._admin
+
+    def copy(self, user: str, old: str, new: str) -> None:
+        target = f"{self.url}{files(user, new)}"
+        done(self.ask_signed(user, "COPY", files(user, old), headers={"Destination": target}))
+
+    def touch(self, user: str, path: str, mtime: int) -> None:
+        body = (
+            '<d:propertyupdate xmlns:d="DAV:"><d:set><d:prop>'
+            f"<d:lastmodified>{mtime}</d:lastmodified></d:prop></d:set></d:propertyupdate>"
+        )
+        answer = done(self.ask_signed(user, "PROPPATCH", files(user, path), content=body))
+        assert "200 OK" in answer.text, answer.text
+
+    def restore(self, user: str, path: str, fileid: int) -> None:
+        name = path.rpartition("/")[2]
+        (href,) = (href for href in self._trash(user) if href.startswith(f"{_trash(user)}{quote(name)}.d"))
+        target = f"{self.url}/remote.php/dav/trashbin/{user}/restore/{quote(name)}"
+        done(self.ask_signed(user, "MOVE", href, headers={"Destination": target}))
 
     def accepts_by_hand(self, user: str) -> None:
         done(
@@ -136,7 +161,8 @@ class RealHand(Hand):
         self._deck(board.owner, "PUT", f"boards/{board.id}/stacks/{board.stack}/cards/{card}", duedate=None, **given)
 
     def move_card(self, board: Board, card: int, target: Board) -> None:
-        path = f"boards/{board.id}/stacks/{board.stack}/cards/{card}/reorder"
+        # It depends on the apps installed whether the stack in the address counts or the one in the body.
+        path = f"boards/{target.id}/stacks/{target.stack}/cards/{card}/reorder"
         self._deck(board.owner, "PUT", path, stackId=target.stack, order=0)
 
     def archive_card(self, board: Board, card: int) -> None:
@@ -149,16 +175,40 @@ class RealHand(Hand):
     def adopt(self, address: str) -> None:
         pass  # it was registered with the port on which the probe listens
 
+    def deliver(self, has_arrived: Callable[[], bool]) -> None:
+        """By a worker of ours where we were told how to run occ; otherwise by the server's own."""
+        job = "OCA\\WebhookListeners\\BackgroundJobs\\WebhookCall"
+        worker = (
+            subprocess.Popen([*self._occ, "background-job:worker", job], stdout=subprocess.DEVNULL)
+            if self._occ
+            else None
+        )
+        try:
+            end = time.monotonic() + _DELIVERY_S
+            while not has_arrived() and time.monotonic() < end:
+                time.sleep(0.1)
+        finally:
+            if worker:
+                worker.send_signal(signal.SIGINT)  # it finishes what it does
+                worker.wait(_DELIVERY_S)
+
     def now(self) -> float:
         return time.time()  # of the same machine, or at least of one that keeps time
 
     def later(self, seconds: float) -> None:
         time.sleep(seconds)  # a real server's clock cannot be put forward
 
+    def _trash(self, user: str) -> list[str]:
+        """What lies in somebody's trash."""
+        answer = done(self.ask_signed(user, "PROPFIND", _trash(user), headers={"Depth": "1"}))
+        return [element.text or "" for element in ElementTree.fromstring(answer.content).iter("{DAV:}href")]
+
     def _empty_trash(self, user: str) -> None:
         """Out of the trash too: what lies there is known by its name."""
-        root = f"/remote.php/dav/trashbin/{user}/trash/"
-        listed = ElementTree.fromstring(done(self.ask_signed(user, "PROPFIND", root, headers={"Depth": "1"})).content)
-        for href in (element.text or "" for element in listed.iter("{DAV:}href")):
-            if href.removeprefix(root).startswith(self.mark):
+        for href in self._trash(user):
+            if href.removeprefix(_trash(user)).startswith(self.mark):
                 self.ask_signed(user, "DELETE", href)
+
+
+def _trash(user: str) -> str:
+    return f"/remote.php/dav/trashbin/{user}/trash/"

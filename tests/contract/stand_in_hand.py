@@ -8,8 +8,10 @@ import asyncio
 import json
 import secrets
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
-from demo import appapi
+from demo import appapi, copies
 from demo.gate import ExApp
 from demo.server import Served
 from demo.world import World
@@ -51,6 +53,15 @@ class StandInHand(Hand):
     @property
     def admin(self) -> str:
         return ADMIN
+
+    def copy(self, user: str, old: str, new: str) -> None:
+        copies.copy(self._world, user, f"/{old}", f"/{new}")
+
+    def touch(self, user: str, path: str, mtime: int) -> None:
+        self._world.touch(user, f"/{path}", mtime)
+
+    def restore(self, user: str, path: str, fileid: int) -> None:
+        self._world.restore(user, f"/{path}", fileid)
 
     def accepts_by_hand(self, user: str) -> None:
         self._world.careful.add(user)
@@ -124,6 +135,10 @@ class StandInHand(Hand):
     def adopt(self, address: str) -> None:
         self._exapp.url = address
         asyncio.run(appapi.register(self._served.apps, self._exapp))
+
+    def deliver(self, has_arrived: Callable[[], bool]) -> None:
+        with ThreadPoolExecutor(1) as aside:  # whoever waits may be in an event loop
+            aside.submit(lambda: asyncio.run(self._served.webhooks.deliver())).result()
 
     def now(self) -> float:
         return self._clock()
