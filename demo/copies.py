@@ -20,7 +20,7 @@ def copy(world: World, uid: str, old: str, new: str) -> int:
         world._emit(
             "NodeCopied", uid, {"source": world._node_payload(uid, source, old)["node"], "target": node["node"]}
         )
-        # A copied file is written twice, nobody knows why.
+        # Of a copied file it is told twice that it was written.
         for event in ("NodeCreated", "NodeWritten", *(() if there.is_folder else ("NodeWritten",))):
             world._emit(event, uid, node)
         return there.id
