@@ -14,12 +14,7 @@ from dataclasses import dataclass, replace
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
-from ex_app.domain import (
-    BadRequest,
-    NotAvailable,
-    Progress,
-    SemanticSearchError,
-)
+from ex_app.domain import BadRequest, NotAvailable, Progress, SemanticSearchError
 from ex_app.doors.admission import Admission, Busy
 from ex_app.doors.companion import companion_routes
 from ex_app.doors.events import event_routes
@@ -38,7 +33,7 @@ from ex_app.extract.sandbox import Extractor
 from ex_app.index.erasing import give_up_former_index
 from ex_app.index.intake import Intake
 from ex_app.index.reconcile import SWEPT_AT, Reconciler
-from ex_app.index.watchdog import Watchdog
+from ex_app.index.watchdog import OFF, Condition, Watchdog, condition
 from ex_app.index.worker import Worker
 from ex_app.nextcloud import dav, ocs, webhooks
 from ex_app.nextcloud.companion import handshake
@@ -94,6 +89,10 @@ class House:
     async def is_enabled(self) -> bool:
         """Whether Nextcloud has this app enabled, as it told us last."""
         return await self.registry.get_setting(_ENABLED) == "1"
+
+    async def condition(self) -> Condition:
+        """Whether indexing goes on, and what an admin can do if not."""
+        return await condition(self.registry) if await self.is_enabled() else OFF
 
     async def set_enabled(self, enabled: bool) -> None:
         """Remember it for all processes."""
@@ -227,6 +226,9 @@ class _Web:
         swept = await self.house.registry.get_setting(SWEPT_AT)
         return replace(await self.house.registry.progress(), swept_at=float(swept) if swept else None)
 
+    async def condition(self) -> Condition:
+        return await self.house.condition()
+
     async def progress_for(self, user: str) -> Progress:
         return await self.house.registry.progress_for(user)
 
@@ -255,7 +257,9 @@ def web_app(settings: Settings, *, clock: Clock = time.time) -> FastAPI:
         Part("The language model", 90, web.model_answers),
     )
     app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None)
-    app.include_router(lifecycle_routes(settings, parts, set_enabled=web.set_enabled, progress=web.progress))
+    app.include_router(
+        lifecycle_routes(settings, parts, set_enabled=web.set_enabled, progress=web.progress, condition=web.condition)
+    )
     app.include_router(search_routes(web.search, admission, web.progress_for))
     app.include_router(me_routes(is_indexed=web.is_indexed, set_indexed=web.set_indexed))
     app.include_router(companion_routes(web.search, web.companion_key, clock=clock))

@@ -26,7 +26,7 @@ from ex_app.domain import DocumentKey, NotAvailable
 from ex_app.index import erasing
 from ex_app.index.drift import Drift
 from ex_app.index.reconcile import SWEPT_AT
-from ex_app.index.watchdog import last_watch
+from ex_app.index.watchdog import State
 from ex_app.settings import Settings
 from ex_app.store import engine
 
@@ -72,18 +72,14 @@ async def status(house: House, asked: argparse.Namespace, console: Console) -> i
     if asked.watch:
         await _watch(house, console)
     progress, queue = await house.registry.progress(), await house.registry.upkeep.queue()
-    watch, now = await last_watch(house.registry), house.registry.now()
+    how, now = await house.condition(), house.registry.now()
     swept_at = await house.registry.get_setting(SWEPT_AT)
-    if not await house.is_enabled():
-        state = "switched off: enable the app in Nextcloud"
-    elif watch is None:
-        state = "not running: nobody works on the index; start the app, or read its log"
-    elif watch.since is not None:
-        state = f"stalled for {_span(now - watch.since)}, waits for {watch.waits_for}"
-    else:
-        state = "working" if queue.due else "all done"
+    stalled = f" for {_span(now - how.stalled_since)}, waits for" if how.stalled_since is not None else ":"
+    state = f"{how.state}{stalled} {how.waits_for}" if how.waits_for else str(how.state)
     said: dict[str, Any] = {
-        "state": state.partition(":")[0].partition(" for")[0],
+        "state": how.state,
+        "waits_for": how.waits_for,
+        "to_do": how.to_do,
         "documents": progress.total,
         "indexed": progress.indexed,
         "pending": progress.pending,
@@ -96,6 +92,8 @@ async def status(house: House, asked: argparse.Namespace, console: Console) -> i
     }
     table = Table("", "", show_header=False, box=None)
     table.add_row("State", state)
+    if how.to_do:
+        table.add_row("What to do", how.to_do)
     table.add_row("Documents", f"{progress.total}, {progress.indexed} of them with their text")
     table.add_row(
         "Without text", ", ".join(f"{n} {reason}" for reason, n in sorted(progress.reasons.items())) or "none"
@@ -103,7 +101,7 @@ async def status(house: House, asked: argparse.Namespace, console: Console) -> i
     table.add_row("To do", f"{progress.pending}, the longest for {_span(said['queue_age_s'])}")
     table.add_row("Pace", f"{queue.pace * 60:.1f} documents a minute; all done in {_span(said['eta_s'])}")
     table.add_row("Last comparison", f"{_span(said['swept_s_ago'])} ago" if swept_at else "not yet")
-    return _told(console, table, said, wrong=said["state"] in ("stalled", "not running"))
+    return _told(console, table, said, wrong=how.state in (State.STALLED, State.NOT_RUNNING))
 
 
 async def _watch(house: House, console: Console) -> None:

@@ -495,10 +495,47 @@ async def test_a_standstill_is_said_once_with_what_it_waits_for_and_status_says_
     said = await command(town, "status")
     assert (said.code, said.json["state"]) == (1, "stalled")
     assert "Nextcloud does not answer" in said.text
+    assert "see that Nextcloud runs" in said.text
     await town.work()
     await dog.look()
     said = await command(town, "status")
     assert (said.code, said.json["state"]) == (0, "all done")
+
+
+async def monitored(town: Town) -> dict[str, Any]:
+    """What whoever watches over the server reads, of how indexing is."""
+    answer = await town.ask("", "GET", "/progress", relayed=False)
+    return {name: answer.json()[name] for name in ("state", "stalled_since", "waits_for", "to_do")}
+
+
+async def test_monitoring_reads_whether_indexing_goes_on_and_what_to_do_if_not(town: Town) -> None:
+    assert (await monitored(town))["state"] == "not running"
+    town.write("alice", "/Policies/Lodging.md", HOTELS)
+    town.clock.forward(3)
+    await town.sweep()
+    dog = watchdog(town, Nextcloud=_away)
+    await dog.look()
+    went_on = {"stalled_since": None, "waits_for": "", "to_do": ""}
+    assert await monitored(town) == {"state": "working", **went_on}
+    since = town.clock()
+    town.clock.forward(16 * 60)
+    await dog.look()
+    assert await monitored(town) == {
+        "state": "stalled",
+        "stalled_since": since,
+        "waits_for": "Nextcloud: Nextcloud does not answer",
+        "to_do": "see that Nextcloud runs and answers this machine; all goes on by itself then",
+    }
+    await town.work()
+    await dog.look()
+    assert await monitored(town) == {"state": "all done", **went_on}
+    await town.house.set_enabled(False)
+    assert await monitored(town) == {
+        "state": "switched off",
+        "stalled_since": None,
+        "waits_for": "",
+        "to_do": "enable the app in Nextcloud",
+    }
 
 
 async def test_a_document_that_hangs_is_named(town: Town) -> None:

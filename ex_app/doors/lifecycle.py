@@ -14,6 +14,7 @@ from fastapi.responses import JSONResponse
 from nc_py_api import AsyncNextcloudApp, NextcloudException
 
 from ex_app.domain import NotAvailable, Progress, SemanticSearchError
+from ex_app.index.watchdog import Condition
 from ex_app.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -40,8 +41,9 @@ def lifecycle_routes(
     *,
     set_enabled: Callable[[bool], Awaitable[None]],
     progress: Callable[[], Awaitable[Progress]],
+    condition: Callable[[], Awaitable[Condition]],
 ) -> APIRouter:
-    """Routes that Nextcloud itself calls."""
+    """Routes that Nextcloud itself calls, and whoever watches over it."""
     router = APIRouter()
     running: set[asyncio.Task[None]] = set()
 
@@ -70,7 +72,7 @@ def lifecycle_routes(
 
     @router.get("/progress")
     async def overall() -> JSONResponse:
-        return JSONResponse(asdict(await progress()))
+        return JSONResponse({**asdict(await progress()), **asdict(await condition())})
 
     return router
 

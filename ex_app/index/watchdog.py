@@ -14,6 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 
 from ex_app.domain import NotAvailable, SemanticSearchError
 from ex_app.store.registry import Registry
@@ -36,12 +37,41 @@ _SETTING = "watch"
 class Watch:
     """What the watchdog saw last. since: from when on nothing was done, None while all is well; times as of an epoch.
 
-    waits_for: in words that an admin understands; empty while all is well.
+    waits_for, to_do: in words that an admin understands; empty while all is well.
     """
 
     looked_at: float
     since: float | None = None
     waits_for: str = ""
+    to_do: str = ""
+
+
+class State(StrEnum):
+    """Whether indexing goes on."""
+
+    OFF = "switched off"
+    NOT_RUNNING = "not running"
+    STALLED = "stalled"
+    WORKING = "working"
+    DONE = "all done"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """How it is. stalled_since: seconds since the epoch; waits_for, to_do: for an admin, empty while all is well."""
+
+    state: State
+    stalled_since: float | None = None
+    waits_for: str = ""
+    to_do: str = ""
+
+
+OFF = Condition(State.OFF, to_do="enable the app in Nextcloud")
+_NOT_RUNNING = Condition(
+    State.NOT_RUNNING,
+    waits_for="nobody works on the index",
+    to_do="start the app, or read its log: the process `worker` says why it ended",
+)
 
 
 @dataclass(slots=True)
@@ -83,7 +113,7 @@ class Watchdog:
             self._said = False
         watch = Watch(now)
         if queue.due and now - self._waiting_since >= self.patience_s:
-            watch = Watch(now, self._waiting_since, await self._what_is_away(queue))
+            watch = Watch(now, self._waiting_since, *await self._what_is_away(queue))
             if not self._said:
                 log.warning(
                     "event=no_progress minutes=%.0f due=%d waits_for=%r",
@@ -95,15 +125,27 @@ class Watchdog:
         await self.registry.set_setting(_SETTING, json.dumps(asdict(watch)))
         return watch
 
-    async def _what_is_away(self, queue: Queue) -> str:
+    async def _what_is_away(self, queue: Queue) -> tuple[str, str]:
+        """What is waited for, and what to do about it."""
         for name, answers in self.parts.items():
             try:
                 await answers()
             except SemanticSearchError as error:
-                return f"{name}: {error}"
+                return f"{name}: {error}", f"see that {name} runs and answers this machine; all goes on by itself then"
         if queue.at_work:
-            return f"{', '.join(map(str, queue.at_work[:3]))}, in work all the time"
-        return "nothing that is known: every part answers; is there an earlier error in the log?"
+            some = ", ".join(map(str, queue.at_work[:3]))
+            return f"{some}, in work all the time", "restart the app; if they hang again, `erase` leaves them out"
+        return "nothing that is known: every part answers", "look for an earlier error in the app's log"
+
+
+async def condition(registry: Registry) -> Condition:
+    """How indexing is, while the app is enabled."""
+    watch = await last_watch(registry)
+    if watch is None:
+        return _NOT_RUNNING
+    if watch.since is not None:
+        return Condition(State.STALLED, watch.since, watch.waits_for, watch.to_do)
+    return Condition(State.WORKING if (await registry.upkeep.queue()).due else State.DONE)
 
 
 async def last_watch(registry: Registry) -> Watch | None:
