@@ -9,7 +9,7 @@ from qdrant_client import models
 from test_write_stories import Interrupted
 from town import Town
 
-from ex_app.domain import DocumentKey, Filters
+from ex_app.domain import DocumentKey, Filters, Reason
 from ex_app.store.vector_points import of_document
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -145,3 +145,19 @@ async def test_a_rename_while_it_is_being_read_leaves_no_old_name_behind(town: T
     await town.settle()
     assert (await town.search("alice", "lighthouse")).titles == ["Lighthouse.png"]
     assert (await town.search("alice", "bees")).hits == []
+
+
+async def test_what_gets_the_name_of_another_kind_is_read_as_that_kind(town: Town) -> None:
+    """Given a text, when it is called a picture, then it is found by name alone, and by its text once it is back."""
+    key = town.write("alice", "/Papers/Apiary.md", BEES)
+    await town.settle()
+    assert await words_found(town, "alice", "blossom") == {key}
+    town.world.move("alice", "/Papers/Apiary.md", "/Papers/Apiary.png")
+    await town.settle()
+    assert await words_found(town, "alice", "blossom") == set()
+    row = await town.row(key)
+    assert row is not None
+    assert row.reason is Reason.UNSUPPORTED
+    town.world.move("alice", "/Papers/Apiary.png", "/Papers/Apiary.md")
+    await town.settle()
+    assert await words_found(town, "alice", "blossom") == {key}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Protocol
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from ex_app.domain import Chunk, Parsed, Passage, Point, Reason, Sighting, Sparse
 from ex_app.store.documents import DocumentRow
 
-# Between the two parts of a content hash.
+# Between the parts of a content hash.
 _HASHES_PART = "/"
 
 # Texts per call to the embed process: enough to sort by length, little enough to give way to other work.
@@ -95,19 +96,23 @@ def body_hash_in(content: str) -> str:
 
 
 def content_hash(body: str, sighting: Sighting, reason: Reason | None) -> str:
-    """The hash of the bytes, then of the name: a rename changes the second part alone.
+    """The hash of the bytes, of what tells their kind, and of the name: a rename mostly changes the last part alone.
 
     reason: why there is no text; then the place counts as a part of the name, as it is found by that.
     """
+    kind = hashlib.sha256(f"{PurePosixPath(sighting.title).suffix.lower()}\0{sighting.mime}".encode()).hexdigest()
     name = hashlib.sha256(f"{sighting.title}\0{sighting.path if reason else ''}".encode()).hexdigest()
-    return f"{body}{_HASHES_PART}{name[:32]}"
+    return _HASHES_PART.join((body, kind[:16], name[:32]))
 
 
 def renamed(row: DocumentRow | None, content: str, held: Sequence[Passage]) -> Parsed | None:
-    """The passages of a document of which nothing but the title changed; None where there is more to do."""
+    """The passages of a document of which nothing but the title changed; None where there is more to do.
+
+    The same bytes read as another kind of document have other passages.
+    """
     if row is None or row.reason is not None or not held or len(held) != row.chunks:
         return None
-    if body_hash_in(row.content_hash) != body_hash_in(content):
+    if row.content_hash.rpartition(_HASHES_PART)[0] != content.rpartition(_HASHES_PART)[0]:
         return None
     return Parsed("", tuple(passage.chunk for passage in held), truncated=row.truncated)
 
