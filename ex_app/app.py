@@ -43,6 +43,7 @@ from ex_app.search.refresh import Refresher
 from ex_app.search.service import Search
 from ex_app.settings import Settings
 from ex_app.sources import Source, open_sources
+from ex_app.sources.excluded import tag_names
 from ex_app.store.engine import Connection
 from ex_app.store.registry import Clock, Registry, open_registry
 from ex_app.store.vectors import Vectors, collection_name
@@ -313,7 +314,8 @@ async def _index_while_enabled(house: House, extractor: Extractor, stop: asyncio
     ended = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(indexing.worker.run(ended)) for _ in range(_IN_FLIGHT)]
-        sweeping = indexing.reconciler.run(ended, interval=house.settings.reconcile_interval_s)
+        tags = len(tag_names(house.settings.excluded_tags))
+        sweeping = indexing.reconciler.run(ended, interval=house.settings.reconcile_interval_s, tags=tags)
         running.append(tasks.create_task(sweeping))
         hearing = webhooks.keep_arranged(house.nextcloud.as_user(""), house.settings, ended)
         running.append(tasks.create_task(hearing))

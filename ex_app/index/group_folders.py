@@ -18,12 +18,12 @@ from ex_app.sources.file import NAME
 from ex_app.store.registry import Due, Registry
 
 # The kind of container as which the registry remembers duties, and who holds those that are vacant.
-_DUTY = "group_folder"
+DUTY = "group_folder"
 _NOBODY = ""
 
 # Rules change no ETag. A walker looks at all folders anew so often, and at all files in them so often; seconds.
 LOOK_AGAIN_S = 15 * 60.0
-_LOOK_FULLY_S = 6 * 3600.0
+LOOK_FULLY_S = 6 * 3600.0
 
 # The registry's setting that says that a folder went out of some walker's sight.
 _LOST = "group_folders_lost"
@@ -58,39 +58,39 @@ def remembered(seen: Iterable[Container], known: Mapping[ScopeId, Container]) ->
 async def take_part(registry: Registry, user: str, shown: Iterable[Container], groups: Collection[str]) -> Part:
     """Take the duties that nobody has, leave those that are lost. shown: all folders that the user sees."""
     roots = {container.scopes[0] for container in shown if container.common}
-    mine = await registry.containers(_DUTY, user)
+    mine = await registry.containers(DUTY, user)
     if not roots and not mine:
         return Part()
     wanted = {duty.scope: duty for root in roots for duty in _duties(root, groups)}
-    vacant = await registry.containers(_DUTY, _NOBODY)
+    vacant = await registry.containers(DUTY, _NOBODY)
     await _leave(registry, user, {scope: duty for scope, duty in mine.items() if scope not in wanted})
-    others = await registry.taken(_DUTY, user) - vacant.keys()
+    others = await registry.taken(DUTY, user) - vacant.keys()
     held = {scope: duty for scope, duty in wanted.items() if scope not in others}
-    await registry.save_containers(_DUTY, user, [duty for scope, duty in held.items() if scope not in mine])
-    await registry.drop_containers(_DUTY, _NOBODY, vacant.keys() & held.keys())
+    await registry.save_containers(DUTY, user, [duty for scope, duty in held.items() if scope not in mine])
+    await registry.drop_containers(DUTY, _NOBODY, vacant.keys() & held.keys())
     return Part(_roots(held), _roots(mine), bool(held) and await _is_due(registry, user))
 
 
 async def looked(registry: Registry, user: str) -> None:
     """All files of the group folders that he walks were listed."""
-    await registry.set_pulse(_DUTY, user, "")
+    await registry.set_pulse(DUTY, user, "")
 
 
 async def walks_any(registry: Registry, user: str) -> bool:
     """Whether somebody walks a group folder."""
-    return bool(await registry.containers(_DUTY, user))
+    return bool(await registry.containers(DUTY, user))
 
 
 async def resign(registry: Registry, user: str) -> None:
     """Whoever is away, or left out, leaves his duties to others."""
-    mine = await registry.containers(_DUTY, user)
+    mine = await registry.containers(DUTY, user)
     if not mine:
         return
     await _leave(registry, user, mine)
     roots = _roots(mine)
     seen = await registry.containers(NAME, user)
     await lose(registry, user, [scope for scope, container in seen.items() if container.scopes[0] in roots])
-    await registry.forget_walker(_DUTY, user)
+    await registry.forget_walker(DUTY, user)
 
 
 async def lose(registry: Registry, user: str, scopes: Collection[ScopeId]) -> None:
@@ -102,12 +102,12 @@ async def lose(registry: Registry, user: str, scopes: Collection[ScopeId]) -> No
 
 async def vacant(registry: Registry) -> frozenset[ScopeId]:
     """The duties that nobody has at the moment."""
-    return frozenset(await registry.containers(_DUTY, _NOBODY))
+    return frozenset(await registry.containers(DUTY, _NOBODY))
 
 
 async def is_needed(registry: Registry, groups: Collection[str]) -> bool:
     """Whether a member of these groups may take a vacant duty."""
-    duties = await registry.containers(_DUTY, _NOBODY)
+    duties = await registry.containers(DUTY, _NOBODY)
     return any(duty.path in _audiences(groups) for duty in duties.values())
 
 
@@ -116,7 +116,7 @@ async def conclude(registry: Registry, offered: Collection[ScopeId]) -> None:
 
     A walker whose walk failed is still known to see what he saw.
     """
-    await registry.drop_containers(_DUTY, _NOBODY, await vacant(registry) & set(offered))
+    await registry.drop_containers(DUTY, _NOBODY, await vacant(registry) & set(offered))
     if await registry.get_setting(_LOST) != "1" or await vacant(registry):
         return
     rows = [row for row in await registry.unwalked(NAME) if not row.owner]
@@ -125,13 +125,13 @@ async def conclude(registry: Registry, offered: Collection[ScopeId]) -> None:
 
 
 async def _leave(registry: Registry, user: str, duties: Mapping[ScopeId, Container]) -> None:
-    await registry.save_containers(_DUTY, _NOBODY, duties.values())
-    await registry.drop_containers(_DUTY, user, duties)
+    await registry.save_containers(DUTY, _NOBODY, duties.values())
+    await registry.drop_containers(DUTY, user, duties)
 
 
 async def _is_due(registry: Registry, user: str) -> bool:
-    last = await registry.pulse(_DUTY, user)
-    return last is None or registry.now() - last.walked_at >= _LOOK_FULLY_S
+    last = await registry.pulse(DUTY, user)
+    return last is None or registry.now() - last.walked_at >= LOOK_FULLY_S
 
 
 def _duties(root: ScopeId, groups: Collection[str]) -> list[Container]:

@@ -24,7 +24,7 @@ from ex_app.domain import (
     ScopeId,
     Sighting,
 )
-from ex_app.index import group_folders, high_water
+from ex_app.index import group_folders, high_water, pace
 from ex_app.index.excluded import take_out
 from ex_app.index.group_folders import Part, take_part
 from ex_app.index.wishes import attend
@@ -39,9 +39,6 @@ log = logging.getLogger(__name__)
 
 # The registry's setting that says when a sweep last reached its end.
 SWEPT_AT = "swept_at"
-
-# An unchanged user costs Nextcloud about 50 ms; sweeping may use 5 % of one core.
-_SECONDS_PER_USER = 1.0
 
 # What is gone at its source is remembered for so long after it was last seen, then not even its id; seconds.
 _REMEMBERED_S = 7 * 24 * 3600.0
@@ -60,13 +57,16 @@ class Reconciler:
     registry: Registry
     vectors: Vectors
 
-    async def run(self, stop: asyncio.Event, *, interval: float) -> None:
-        """Sweep over all users again and again until told to stop; slower the more users there are."""
+    async def run(self, stop: asyncio.Event, *, interval: float, tags: int = 0) -> None:
+        """Sweep over all users again and again until told to stop; slower the more there is to look at.
+
+        interval: seconds at least; tags: how many are excluded.
+        """
         while not stop.is_set():
             pause, rest = interval, 0.0
             try:
                 users = await ocs.user_ids(self.nextcloud.as_user(""))
-                pause = max(interval, len(users) * _SECONDS_PER_USER)
+                pause = await pace.pause(self.registry, users=len(users), tags=tags, shortest=interval)
                 await self.sweep(users, stop)
                 if not stop.is_set():
                     await self.registry.set_setting(SWEPT_AT, str(self.registry.now()))

@@ -109,6 +109,10 @@ class Upkeep:
         """Let the next walk list this folder or board."""
         await self._database.write(partial(walks.look_into, source=source, scope=scope))
 
+    async def walked(self, duty: str, source: str) -> tuple[int, int]:
+        """How many have a duty of this kind, and how many containers of a source they remember, all together."""
+        return await self._database.read(partial(walks.walked, duty=duty, source=source))
+
     async def highest(self, source: str) -> int:
         """The highest id among the current documents of a source, 0 without any."""
         c = documents.c

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ex_app.domain import Container, DocumentKey, ScopeId
@@ -145,3 +145,12 @@ async def set_pulse(connection: AsyncConnection, source: str, user: str, *, valu
     await connection.execute(
         statement.on_conflict_do_update(index_elements=["source", "user"], set_={"pulse": value, "walked_at": now})
     )
+
+
+async def walked(connection: AsyncConnection, *, duty: str, source: str) -> tuple[int, int]:
+    """How many have a duty, and how many containers of a source they remember. Nobody's name is empty."""
+    c = tables.containers.c
+    walkers = select(c.walker).where(c.source == duty, c.walker != "").distinct()
+    number = await connection.scalar(select(func.count()).select_from(walkers.subquery()))
+    seen = await connection.scalar(select(func.count()).where(c.source == source, c.walker.in_(walkers)))
+    return number or 0, seen or 0
