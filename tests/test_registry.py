@@ -576,6 +576,28 @@ class TestPlace:
 
         assert file_system_of(Path(path), mounts) == kind
 
+    async def test_is_written_in_turns_by_all_processes(
+        self, on_sqlite: Settings, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Given another process that writes, then ours waits for its turn, gives up some time, and goes on after it."""
+        registry = await open_registry(on_sqlite)
+        with (on_sqlite.data_dir / "registry.turn").open("w") as another:
+            fcntl.flock(another, fcntl.LOCK_EX)
+            waiting = asyncio.create_task(registry.enqueue(file(1), Lane.CONTENT, "alice"))
+            done, _ = await asyncio.wait({waiting}, timeout=0.05)
+            assert not done
+            fcntl.flock(another, fcntl.LOCK_UN)
+            await asyncio.wait_for(waiting, 5)
+
+            fcntl.flock(another, fcntl.LOCK_EX)
+            monkeypatch.setattr(database_module, "BUSY_TIMEOUT_S", 0.05)
+            with pytest.raises(NotAvailable, match="Another process"):
+                await registry.enqueue(file(2), Lane.CONTENT, "alice")
+        monkeypatch.setattr(database_module, "BUSY_TIMEOUT_S", 5.0)
+        await registry.enqueue(file(2), Lane.CONTENT, "alice")
+        assert (await registry.progress()).pending == 2
+        await registry.close()
+
     async def test_that_is_busy_for_too_long_is_reported_as_such(
         self, on_sqlite: Settings, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -4,7 +4,7 @@
 
 People save documents of many lengths and kinds at once; the clock runs from the first question about their folders
 until nothing is left to do. Then the model alone encodes the very same passages. In turns, so that whatever else the
-machine does weighs on both.
+machine does weighs on both. In one more turn events come in beside.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from random import Random
 from rich.table import Table
 
 from demo.bench.bare import bare_model
+from demo.bench.hearing import Heard, told
 from demo.bench.processes import watched
 from demo.content import Paper, render
 from demo.launch import Running, running
@@ -61,10 +62,12 @@ class Round:
 class Outcome:
     """All turns, and the precision that the app chose for itself.
 
-    peaks: the largest resident size of each process in MB; cpu: seconds of processor time that each took.
+    heard: the events told in another turn, which is not counted as one; peaks: the largest resident size of each
+    process in MB; cpu: seconds of processor time that each took in the turns.
     """
 
     rounds: list[Round]
+    heard: Heard
     peaks: dict[str, float]
     cpu: dict[str, float]
     precision: str
@@ -83,18 +86,24 @@ def measure(chunks: int, *, rounds: int, batch: int, say: Callable[[str], None])
     """Index at least so many chunks in so many turns. batch: texts of the model alone at once."""
     world = World()
     world.add_user(_WRITER)
-    papers = _papers(Random(5), words=chunks * _WORDS_A_CHUNK)
-    parts = [papers[number::rounds] for number in range(rounds)]
+    papers = _papers(Random(5), words=chunks * _WORDS_A_CHUNK * (rounds + 1) // rounds)
+    *parts, beside = [papers[number :: rounds + 1] for number in range(rounds + 1)]
     # What is new is seen within two seconds; the clock runs from then on.
     with bare_model(batch) as bare, running(world, RECONCILE_INTERVAL_S="2") as demo:
         demo.wait_until_indexed()
         with watched(demo.process.pid) as watch:
-            done = []
+            done: list[Round] = []
+            known: list[DocumentKey] = []
             for part in parts:
-                done.append(_turn(demo, part, bare))
+                turn, known = _turn(demo, part, bare)
+                done.append(turn)
                 say(f"{done[-1].chunks} chunks: {done[-1].path_s:.1f} s, the model alone {done[-1].bare_s:.1f} s")
+        with told(demo, _WRITER, known) as heard:
+            expected = demo.progress()["indexed"] + len(beside)
+            _write(demo, beside)
+            _wait(demo, lambda: demo.progress()["indexed"] >= expected, every_s=0.5)
         chosen = re.search(r"embed_precision chosen=(\w+)", demo.log.read_text(errors="replace"))
-    return Outcome(done, watch.peaks(), watch.cpu(), chosen[1] if chosen else "unknown")
+    return Outcome(done, heard, watch.peaks(), watch.cpu(), chosen[1] if chosen else "unknown")
 
 
 def table_of(outcome: Outcome) -> Table:
@@ -106,25 +115,32 @@ def table_of(outcome: Outcome) -> Table:
     return table
 
 
-def _turn(demo: Running, papers: Sequence[tuple[str, bytes]], bare: Callable[[Sequence[str]], float]) -> Round:
+def _turn(
+    demo: Running, papers: Sequence[tuple[str, bytes]], bare: Callable[[Sequence[str]], float]
+) -> tuple[Round, list[DocumentKey]]:
     path_s, keys = _through_the_whole_path(demo, papers)
     texts = asyncio.run(_texts(demo, keys))
-    return Round(len(papers), len(texts), path_s, bare(texts))
+    return Round(len(papers), len(texts), path_s, bare(texts)), keys
 
 
 def _through_the_whole_path(demo: Running, papers: Sequence[tuple[str, bytes]]) -> tuple[float, list[DocumentKey]]:
     world = demo.served.world
     expected = demo.progress()["indexed"] + len(papers)
-    with world.lock:  # nobody sees a part of it
-        keys = [
-            DocumentKey("file", world.write(_WRITER, path, data, mtime=world.clock() - _LONG_AGO_S))
-            for path, data in papers
-        ]
-        world.reset_requests()
+    keys = _write(demo, papers)
     _wait(demo, lambda: world.count(method="SEARCH", kind="dav") > 0, every_s=0.005)
     started = time.perf_counter()
     _wait(demo, lambda: _is_done(demo, expected), every_s=0.5)
     return time.perf_counter() - started, keys
+
+
+def _write(demo: Running, papers: Sequence[tuple[str, bytes]]) -> list[DocumentKey]:
+    world = demo.served.world
+    with world.lock:  # nobody sees a part of it
+        world.reset_requests()
+        return [
+            DocumentKey("file", world.write(_WRITER, path, data, mtime=world.clock() - _LONG_AGO_S))
+            for path, data in papers
+        ]
 
 
 def _is_done(demo: Running, expected: int) -> bool:

@@ -63,20 +63,54 @@ NETWORK_FILE_SYSTEMS = frozenset(
 _MIGRATION_LOCK = 0x53656D53
 
 
+class _Turn:
+    """One writer at a time, of all processes. The kernel wakes the next one at once, where SQLite only looks again
+    after ever longer pauses, so that somebody's short writes could keep another's waiting for long.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._mine = asyncio.Lock()
+        self._held = -1  # closing it gives the turn away
+
+    async def __aenter__(self) -> None:
+        await self._mine.acquire()
+        try:
+            self._held = await self._among_processes()
+        except BaseException:
+            self._mine.release()
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        os.close(self._held)
+        self._mine.release()
+
+    async def _among_processes(self) -> int:
+        file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            await _lock(file)
+        except BlockingIOError:
+            waiting = asyncio.get_running_loop().run_in_executor(None, fcntl.flock, file, fcntl.LOCK_EX)
+            done, _ = await asyncio.wait({waiting}, timeout=BUSY_TIMEOUT_S)
+            if not done:
+                waiting.add_done_callback(lambda _: os.close(file))  # whenever it comes, it is nobody's turn
+                raise NotAvailable("Another process has been writing to the registry's database for too long") from None
+        return file
+
+
 class Database:
-    """Connections to the registry. Writers of one process queue here, so that only other processes' wait in SQLite.
+    """Connections to the registry. Writers queue for their turn, so that they hardly ever wait in SQLite itself.
 
     A caller that is cancelled walks away; its transaction goes on to its end. Cancelled half-way, the driver would
     leave an open transaction behind, and everybody else waiting for its lock.
     """
 
-    def __init__(self, engine: AsyncEngine) -> None:
+    def __init__(self, engine: AsyncEngine, turn: _Turn | None = None) -> None:
+        """turn: of those who write to an SQLite file."""
         self._writers = engine
         self._readers = engine.execution_options(sqlite_begin="")
-        self._is_sqlite = engine.dialect.name == "sqlite"
-        self._turn: contextlib.AbstractAsyncContextManager[Any] = (
-            asyncio.Lock() if self._is_sqlite else contextlib.nullcontext()
-        )
+        self._queue = turn
+        self._turn: contextlib.AbstractAsyncContextManager[Any] = turn or contextlib.nullcontext()
         self._running: set[asyncio.Task[Any]] = set()
 
     async def write(self, job: Callable[[AsyncConnection], Awaitable[T]]) -> T:
@@ -92,7 +126,7 @@ class Database:
 
         False when a reader or writer was in the way: ask again later. PostgreSQL cleans up by itself (VACUUM).
         """
-        return await self._to_the_end(self._scrub()) if self._is_sqlite else True
+        return await self._to_the_end(self._scrub()) if self._queue else True
 
     async def close(self) -> None:
         """Let what is running end, then give every connection back."""
@@ -181,7 +215,7 @@ async def _open_sqlite(directory: Path) -> Database:
     event.listen(engine.sync_engine, "begin", _begin_sqlite)
     async with _closing_on_error(engine), _file_lock(directory / "registry.lock"), engine.begin() as connection:
         await connection.run_sync(_upgrade)
-    return Database(engine)
+    return Database(engine, _Turn(directory / "registry.turn"))
 
 
 async def _open_postgresql(url: URL) -> Database:
