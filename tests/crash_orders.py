@@ -38,6 +38,11 @@ class Orders:
         self._write("order", bytes(_ORDER))
 
     @property
+    def order(self) -> str:
+        """The step at which somebody is to die, and when; empty once he did."""
+        return (self.folder / "order").read_bytes().rstrip(b"\0").decode()
+
+    @property
     def is_done(self) -> bool:
         """Somebody died as told."""
         return (self.folder / "order").read_bytes() == bytes(_ORDER)

@@ -64,8 +64,22 @@ STEPS = (
     Step(*_REGISTRY, "confirm"),
     Step(*_REGISTRY, "hide"),
     Step(*_VECTORS, "keep_only"),
+    Step(*_VECTORS, "drop"),
+    Step(*_VECTORS, "drop_generation"),
     Step(*_REGISTRY, "enqueue"),
     Step(*_REGISTRY, "finish"),
+)
+
+# What a rename goes through, which lets the model read nothing. Others go through it too, so that these are ordered
+# once more while nothing but renames is to be done.
+RENAMING = frozenset(
+    {
+        "Vectors.passages_of",
+        "Vectors.write",
+        "Registry.publish",
+        "Vectors.keep_only",
+        "Registry.finish",
+    }
 )
 
 # What these do is done in other words again with the next start, whatever they were in the middle of.

@@ -40,7 +40,7 @@ _DISABLED = 2
 _BUILDING = ["write"] * 16 + ["team"] * 5 + ["mkdir"] + ["share"] * 2 + ["join_group"] * 4
 _BUILDING += ["add_board"] * 2 + ["add_card"] * 6 + ["share_board"] * 4
 
-_IMPOSSIBLE = (NotFoundHere, NotAllowed, Conflicting, LookupError)
+IMPOSSIBLE = (NotFoundHere, NotAllowed, Conflicting, LookupError)
 
 
 class Doings:
@@ -57,7 +57,7 @@ class Doings:
 
     def do(self, name: str, r: Random) -> None:
         """Do one of MUTATIONS, as far as it is possible."""
-        with self.changing(), suppress(*_IMPOSSIBLE):
+        with self.changing(), suppress(*IMPOSSIBLE):
             getattr(self, name)(r)
 
     @contextmanager
@@ -371,5 +371,5 @@ def _prose(r: Random, token: str, *, words: int = 40) -> str:
 @contextmanager
 def possible() -> Iterator[None]:
     """Leave out the rest of what is not possible as things stand."""
-    with suppress(*_IMPOSSIBLE):
+    with suppress(*IMPOSSIBLE):
         yield

@@ -13,8 +13,8 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from crash_steps import HARMLESS, STEPS
-from test_write_stories import BEES, HOTELS
+from crash_steps import HARMLESS, RENAMING, STEPS
+from test_write_stories import BEES, HOTELS, Interrupted
 from town import Town
 
 from ex_app.index.wishes import grant_wishes
@@ -72,8 +72,9 @@ def test_every_step_is_a_coroutine_of_the_product() -> None:
 
 @pytest.mark.asyncio(loop_scope="session")
 async def test_whatever_is_written_on_a_documents_way_is_a_step_at_which_processes_die(town: Town) -> None:
-    """Given files and a card that are written, edited, renamed, moved with their folder, touched and deleted, when
-    Nextcloud tells of it and everybody is compared, then every call that changes registry or index is in the table."""
+    """Given files and a card that are written, edited, renamed, moved with their folder, touched, left out and deleted,
+    when Nextcloud tells of it, everybody is compared and a lease is lost, then every call that changes registry or
+    index is in the table."""
     await town.listen()
     with listening_to(Registry, Vectors, Wishes) as called:
         town.write("alice", "/Policies/Lodging.md", HOTELS)
@@ -90,6 +91,10 @@ async def test_whatever_is_written_on_a_documents_way_is_a_step_at_which_process
         town.world.move("alice", "/Policies/Lodging.md", "/Policies/Hotels.md")
         town.write("alice", "/Policies/Garden/Bees.md", BEES)
         await town.settle()
+        town.write("alice", "/Policies/Garden/.noindex", "")
+        await town.settle()
+        town.world.delete("alice", "/Policies/Garden/.noindex")
+        await lose_a_lease(town)
         town.world.delete("alice", "/Policies/Garden")
         town.world.delete_card(card)
         await town.react()
@@ -99,3 +104,31 @@ async def test_whatever_is_written_on_a_documents_way_is_a_step_at_which_process
     assert called - READING - HARMLESS <= steps
     ours = {name for name in steps if name.partition(".")[0] in ("Registry", "Vectors", "Wishes")}
     assert ours - called <= {"Wishes.add", "Wishes.grant"}  # a new folder whose files are met before it is
+
+
+async def lose_a_lease(town: Town) -> None:
+    """Somebody works on a document for too long."""
+
+    async def too_long() -> None:
+        town.clock.forward(town.settings.lease_s + 1)
+        await town.claim()
+
+    town.write("alice", "/Policies/Slow.md", HOTELS.replace("120", "145"))
+    town.clock.forward(3)
+    await town.sweep()
+    town.staff(embedder=Interrupted(town, too_long))
+    await town.work()
+    town.staff(embedder=town.embedder)
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_rename_goes_through_the_steps_that_are_ordered_while_nothing_else_is_to_be_done(town: Town) -> None:
+    town.write("alice", "/Policies/Lodging.md", HOTELS)
+    await town.settle()
+    town.embedder.read.clear()
+    town.world.move("alice", "/Policies/Lodging.md", "/Policies/Hotels.md")
+    with listening_to(Registry, Vectors) as called:
+        await town.settle()
+    assert town.embedder.read == []
+    assert called >= RENAMING
+    assert {step.name for step in STEPS} >= RENAMING
