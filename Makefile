@@ -11,7 +11,7 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help install demo demo-check check test controls leak-hunt bench-access bench-index bench-freshness soak crash clean
+.PHONY: help install demo demo-check check test controls leak-hunt bench-access bench-index bench-memory bench-freshness soak crash clean
 .DEFAULT_GOAL := help
 
 help: ## What there is
@@ -59,6 +59,9 @@ bench-access: $(INSTALLED) ## What a search costs Nextcloud, what it shows after
 
 bench-index: $(INSTALLED) ## How fast documents come into the index, beside the model alone; memory; requests of a comparison
 	$(BIN)/python -m demo.bench_index $(BENCH)
+
+bench-memory: $(INSTALLED) ## Memory while 50,000 small files and ten of 100 MB come into the index: an hour
+	$(BIN)/python -m demo.bench_memory $(BENCH)
 
 bench-freshness: $(INSTALLED) ## Seconds from an edit, or a new share, until a search finds it: 400 of them with late and lost webhooks
 	PYTHONPATH=. $(BIN)/python tests/freshness.py $(BENCH)

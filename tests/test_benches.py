@@ -15,7 +15,9 @@ from freshness import Found
 from soak import growth
 from soak_world import Held, Line, People
 
+from demo.bench import weighing
 from demo.bench.processes import Usage, Watch, usage
+from ex_app.extract.detect import detect
 
 LINE: Line = ("file:1", "etag/64/", 0, "hash", ("f:1", "f:2"))
 
@@ -68,3 +70,9 @@ def test_an_order_to_die_is_withdrawn_and_the_doings_of_a_seed_are_the_same(tmp_
     for people in (one, other):
         people.do_everything()
     assert one.world.all_documents() == other.world.all_documents() != []
+
+
+def test_the_large_files_are_large_and_what_their_names_say() -> None:
+    for path, data in weighing.large_ones(7, 1):
+        assert 0.98 * 1024 * 1024 < len(data) <= 1024 * 1024, path
+        assert detect(data, name=path, mime="").value in (path.rpartition(".")[2], "text", "markdown")

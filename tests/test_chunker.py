@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ex_app.embed import files
-from ex_app.extract.blocks import Block, clean
-from ex_app.extract.chunker import TEXT_LIMIT, Chunker
+from ex_app.extract.blocks import TEXT_LIMIT, Block, clean
+from ex_app.extract.chunker import Chunker
 from ex_app.settings import Settings
 
 

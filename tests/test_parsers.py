@@ -11,7 +11,8 @@ import pytest
 from documents import DOCX, opendocument, package, pdf, word
 
 from ex_app.domain import Reason, Unindexable
-from ex_app.extract.blocks import Block, clean
+from ex_app.extract import plain
+from ex_app.extract.blocks import TEXT_LIMIT, Block, clean
 from ex_app.extract.parsers import parse
 
 
@@ -251,3 +252,10 @@ def test_text_is_nfc_without_control_or_disguising_characters() -> None:
     cleaned = clean(dirty)
     assert cleaned == "résumé\nsofthyphen gpj.exe zerowidth finance\nend\n\n!"
     assert unicodedata.is_normalized("NFC", cleaned)
+
+
+def test_of_a_huge_text_no_more_is_decoded_than_can_be_indexed() -> None:
+    huge = ("a" + "é" * (9 * TEXT_LIMIT // 2)).encode()  # a cut after an even number of bytes splits a letter
+    text = plain.decode(huge)
+    assert 2 * TEXT_LIMIT < len(text) < 5 * TEXT_LIMIT
+    assert set(text) == {"a", "é"}

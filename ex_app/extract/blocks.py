@@ -9,6 +9,9 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Final
 
+# Characters of a document that are indexed: a thousand pages.
+TEXT_LIMIT: Final = 2_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class Block:

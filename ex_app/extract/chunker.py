@@ -18,13 +18,10 @@ from semantic_text_splitter import TextSplitter
 from tokenizers import Tokenizer
 
 from ex_app.domain import Chunk, Parsed
-from ex_app.extract.blocks import Block, clean, clean_line
+from ex_app.extract.blocks import TEXT_LIMIT, Block, clean, clean_line
 
 # Part of the index name: raise it whenever the same document would give other passages, or they other hashes.
 CHUNKER_VERSION: Final = 2
-
-# Characters of a document that are indexed: a thousand pages.
-TEXT_LIMIT: Final = 2_000_000
 
 # Neighbouring sections grow together up to this share of a passage.
 _SMALL: Final = 1 / 3

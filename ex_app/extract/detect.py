@@ -91,7 +91,7 @@ _HTML_START: Final = re.compile(rb"(?is)\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!
 
 def detect(body: bytes, *, name: str, mime: str) -> Kind:
     """The kind of document; raises Unindexable for nothing, for what we cannot read, for what is not what it says."""
-    if not body.strip():
+    if not body or body.isspace():
         raise Unindexable(Reason.NO_TEXT, "empty")
     claimed = _claimed(name, mime)
     found = _by_content(body, claimed)

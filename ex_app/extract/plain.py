@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator
 from email import policy
@@ -17,7 +18,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from ex_app.domain import Reason, Unindexable
-from ex_app.extract.blocks import Block
+from ex_app.extract.blocks import TEXT_LIMIT, Block
 
 _BOMS: Final = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _DECLARED_CHARSET: Final = re.compile(
@@ -34,6 +35,12 @@ _CONTAINERS: Final = ("bullet_list", "ordered_list", "table")
 # Bytes from which an unknown encoding is guessed; more does not make the guess better, only slower.
 _GUESSED_FROM: Final = 65536
 
+# Bytes of a text in which everything that is indexed stands: most letters take one or two, marks and spaces the rest.
+_DECODED: Final = 8 * TEXT_LIMIT
+
+# Characters of Markdown in which it stands; its parser takes a hundred times as much memory.
+_MARKED: Final = 2 * TEXT_LIMIT
+
 # Guesses that are right more often than not in small texts, most common first.
 _LIKELY_ENCODINGS: Final = [
     "cp1252", "cp1250", "cp1251", "koi8_r", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "iso8859_2", "iso8859_5",
@@ -42,12 +49,13 @@ _LIKELY_ENCODINGS: Final = [
 
 
 def decode(body: bytes) -> str:
-    """Bytes of an unknown encoding as text; raises Unindexable for what is no text."""
+    """Bytes of an unknown encoding as text, as much as can be indexed; raises Unindexable for what is no text."""
+    whole, body = len(body) <= _DECODED, body[:_DECODED]
     for bom, encoding in _BOMS:
         if body.startswith(bom):
             return body.decode(encoding, "replace")
     try:
-        return body.decode("utf-8")
+        return codecs.utf_8_decode(body, "strict", whole)[0]
     except UnicodeDecodeError:
         pass
     best = charset_normalizer.from_bytes(body[:_GUESSED_FROM], cp_isolation=_LIKELY_ENCODINGS).best()
@@ -63,7 +71,7 @@ def text_blocks(body: bytes) -> Iterator[Block]:
 
 def markdown_blocks(body: bytes) -> Iterator[Block]:
     """Markdown without its marks; front matter first, as written."""
-    text = decode(body).replace("\r\n", "\n")
+    text = decode(body)[:_MARKED].replace("\r\n", "\n")
     matter = _FRONT_MATTER.match(text)
     if matter:
         yield Block(matter[1])
@@ -135,7 +143,7 @@ def html_blocks(body: bytes) -> Iterator[Block]:
 
 def _decode_as(body: bytes, encoding: str) -> str:
     try:
-        return body.decode(encoding)
+        return body[:_DECODED].decode(encoding, "strict" if len(body) <= _DECODED else "replace")
     except (LookupError, UnicodeDecodeError):
         return decode(body)
 

@@ -29,6 +29,9 @@ _START_S: Final = 60.0
 # Libraries leak: a process serves so many documents and makes way for a fresh one.
 _DOCUMENTS_A_CHILD: Final = 200
 
+# Bytes handed to the process at a time.
+_PIECE: Final = 1024 * 1024
+
 # All of the environment that gets in: nothing of ours holds a secret there, nothing can be told to talk.
 _INHERITED: Final = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
 _OWN_ENVIRONMENT: Final = {
@@ -126,8 +129,10 @@ class _Child:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         for part in request:
-            self.process.stdin.write(part)
-        await self.process.stdin.drain()
+            view = memoryview(part)
+            for start in range(0, len(part), _PIECE):  # what the pipe does not take at once is copied
+                self.process.stdin.write(view[start : start + _PIECE])
+                await self.process.stdin.drain()
         length = int.from_bytes(await self.process.stdout.readexactly(HEADER), "big")
         if length > MAX_ANSWER:
             raise Unindexable(Reason.FAILED, "the parser answered too much")

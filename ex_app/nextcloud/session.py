@@ -12,6 +12,7 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from io import BytesIO
 from types import TracebackType
 
 import httpx
@@ -137,12 +138,12 @@ def _signature(settings: Settings, user: str) -> dict[str, str]:
 
 
 async def _read_up_to(response: httpx.Response, limit: int) -> bytes:
-    body = bytearray()
+    body = BytesIO()  # the one thing that grows and gives its bytes away without copying them
     async for part in response.aiter_bytes():
-        body += part
-        if len(body) > limit:
+        body.write(part)
+        if body.tell() > limit:
             raise NextcloudUnavailable("Nextcloud's answer is larger than we accept")
-    return bytes(body)
+    return body.getvalue()
 
 
 def _raise_for(method: str, response: httpx.Response) -> None:
