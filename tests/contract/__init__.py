@@ -12,7 +12,7 @@ are added, files written, and all of it removed again):
     NEXTCLOUD_TEST_ALICE_PASSWORD, _BOB_PASSWORD, _CAROL_PASSWORD
                                        of the existing users alice, bob and carol
     NEXTCLOUD_TEST_OCC                 how to run its occ, so that queued webhooks are sent off at once; without it the
-                                       server's own worker or cron must do so within half a minute
+                                       server's own worker or cron must do so within two minutes
 
 Where the two differ, the stand-in is wrong.
 """

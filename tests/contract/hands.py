@@ -262,7 +262,7 @@ class Hand(ABC):
 
     @abstractmethod
     def deliver(self, has_arrived: Callable[[], bool]) -> None:
-        """Let the server send off the webhooks that wait, until what is waited for is there, or half a minute."""
+        """Let the server send off the webhooks that wait, until what is waited for is there, or two minutes."""
 
     @abstractmethod
     def now(self) -> float:
