@@ -28,7 +28,7 @@ from ex_app.doors.admission import Admission
 from ex_app.doors.guard import Guard, Who
 from ex_app.doors.mcp import McpDoor
 from ex_app.index import reconcile
-from ex_app.index.worker import Worker
+from ex_app.index.reading import Reading
 from ex_app.nextcloud import dav, ocs
 from ex_app.nextcloud.dav import Node
 from ex_app.search import cursor, rounds, service, verify
@@ -162,7 +162,7 @@ def no_second_look_at_the_place() -> AbstractContextManager[Any]:
     async def as_before(_: object, __: object, ___: object, before: Any) -> Any:
         return before
 
-    return patch.object(Worker, "_look_again", as_before)
+    return patch.object(Reading, "look_again", as_before)
 
 
 def a_late_writer_publishes() -> AbstractContextManager[Any]:
