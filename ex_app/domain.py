@@ -41,9 +41,9 @@ class DocumentKey:
 class Container:
     """A folder or board as its lister saw it.
 
-    ancestors: innermost last, without itself; etag: changes with anything below. common: it lies in a group folder or on
-    an external storage, so that nobody owns it and those who have it may see different parts; left_out: nothing in it
-    is to be found; away: its storage does not answer, so that nothing is told of what is mounted at its path.
+    ancestors: innermost last, without itself; etag: changes with anything below. common: it lies in a group folder or
+    on an external storage, so that nobody owns it and those who have it may see different parts; left_out: nothing in
+    it is to be found; away: its storage does not answer, so that nothing is told of what is mounted at its path.
     """
 
     scope: ScopeId

@@ -14,7 +14,6 @@ from typing import Final
 
 from ex_app.domain import SemanticSearchError
 
-
 # Niceness beside the doors and questions, which have none. Whoever holds the registry's lock must not be kept from
 # a core by those who take all cores for minutes.
 WORKER_NICE: Final = 10
