@@ -16,6 +16,7 @@ import pytest
 import pytest_asyncio
 from engines import EngineProcess, settings_in
 from filelock import FileLock
+from registries import STORIES_ON, fresh
 from town import Stage, Town, living_town, staged
 
 from ex_app.embed import files
@@ -84,6 +85,13 @@ async def extractor(embed_settings: Settings) -> AsyncIterator[Extractor]:
     await extractor.close()
 
 
+@pytest.fixture
+def town_database(tmp_path: Path) -> Iterator[str]:
+    """Address of the database of one story; empty for a file."""
+    with fresh(STORIES_ON, tmp_path) as settings:
+        yield settings.database_url
+
+
 @pytest_asyncio.fixture(loop_scope="session")
 async def town(
     request: pytest.FixtureRequest,
@@ -92,10 +100,11 @@ async def town(
     shared_engine: Address,
     embed_socket: Path,
     extractor: Extractor,
+    town_database: str,
 ) -> AsyncIterator[Town]:
     """A town of its own for each story; see living_town. Stories live in one event loop: loop_scope="session"."""
     marker = request.node.get_closest_marker("town")
-    knobs = marker.kwargs if marker else {}
+    knobs = {"database_url": town_database, **(marker.kwargs if marker else {})}
     async with living_town(
         tmp_path, stage=stage, address=shared_engine, embed_socket=embed_socket, extractor=extractor, **knobs
     ) as town:

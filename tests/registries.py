@@ -20,6 +20,9 @@ from ex_app.settings import Settings
 POSTGRESQL = os.environ.get("TEST_DATABASE_URL", "")
 DATABASES = ["sqlite", "postgresql"] if POSTGRESQL else ["sqlite"]
 
+# On what the towns keep their registries: whoever changes statements lets the stories run on PostgreSQL, too.
+STORIES_ON = os.environ.get("TEST_STORIES_ON", "sqlite")
+
 
 class Clock:
     """A clock that tests turn by hand, in seconds."""
