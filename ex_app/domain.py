@@ -302,6 +302,7 @@ class Work:
     token: str
     generation: int  # drawn at claim
     attempts: int
+    reads: bool = True  # whatever its version says; else nothing but moves, renames and deletions were heard of
 
 
 @dataclass(frozen=True, slots=True)

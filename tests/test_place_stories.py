@@ -70,6 +70,29 @@ async def test_a_renamed_file_is_found_by_its_new_name_alone_and_is_not_download
     assert downloads(alert) == 0, "the next sweep finds nothing to do"
 
 
+async def test_a_move_that_a_sweep_found_first_is_looked_into_once_more_and_not_downloaded(alert: Town) -> None:
+    """Given an event that finds all as it says, then perhaps it came before the move was made: what its second look
+    finds is written, and nothing is read for that either."""
+    alert.write("alice", "/Drafts/Lodging.md", HOTELS)
+    await alert.react()
+    alert.world.move("alice", "/Drafts/Lodging.md", "/Policies/Lodging.md")
+    await alert.settle()
+    await forget_what_happened(alert)
+    await alert.react()
+    assert await alert.claim() is None
+    alert.clock.forward(5)
+    again = await alert.claim()
+    assert again is not None
+    alert.world.move("alice", "/Policies/Lodging.md", "/Drafts/Lodging.md")
+    await alert.worker.attempt(again)
+    assert downloads(alert) == 0
+    row = await alert.row(str(again.key))
+    assert row is not None
+    assert row.path == "Drafts/Lodging.md"
+    alert.clock.forward(60)
+    assert await alert.claim() is None, "nobody looks a third time"
+
+
 async def test_a_renamed_file_that_was_edited_too_is_read(alert: Town) -> None:
     """Of the edit nothing was told."""
     alert.write("alice", "/Drafts/Lodging.md", HOTELS)

@@ -81,7 +81,8 @@ class TestChangesOfOneDocument:
 
         item = await only(registry)
 
-        assert (item.lane, item.reader) == (Lane.CONTENT, "carol"), "a move and an edit: it is to be read"
+        assert (item.lane, item.reader) == (Lane.ACCESS, "carol")
+        assert item.reads, "a move and an edit"
 
     async def test_take_the_most_urgent_lane_whatever_their_order(self, registry: Registry) -> None:
         await registry.enqueue(file(1), Lane.BACKFILL, "alice")
@@ -194,6 +195,38 @@ class TestOrder:
 
         assert abs(readers.count("alice") - readers.count("bob")) <= 2
 
+    @pytest.mark.parametrize("end", ["finish", "release"])
+    async def test_what_changed_while_in_work_stands_in_the_line_of_its_new_lane(
+        self, registry: Registry, end: str
+    ) -> None:
+        """Given a heap of which the last document is in work, and wishes for it, the most urgent in between, then it
+        comes after what its reader asked for before, and before what he asks for later."""
+        await registry.enqueue_many(Due(file(n), Lane.BACKFILL, "alice") for n in range(50))
+        *done, item = await registry.claim(50, LEASE_S)
+        for other in done:
+            await registry.finish(other)
+        await registry.enqueue(file(100), Lane.CONTENT, "alice")
+        await registry.enqueue(item.key, Lane.BACKFILL, "alice")
+        await registry.enqueue(item.key, Lane.CONTENT, "alice")
+        await registry.enqueue(item.key, Lane.BACKFILL, "alice")
+
+        await (registry.finish(item) if end == "finish" else registry.release([item.token]))
+        await registry.enqueue(file(101), Lane.CONTENT, "alice")
+
+        order = [(await registry.claim(1, LEASE_S))[0].key for _ in range(3)]
+        assert order == [file(100), item.key, file(101)]
+
+    async def test_another_look_at_what_was_urgent_waits_behind_its_readers_heap(self, registry: Registry) -> None:
+        await registry.enqueue(file(100), Lane.CONTENT, "alice")
+        item = await only(registry)
+        await registry.enqueue_many(Due(file(n), Lane.BACKFILL, "alice") for n in range(5))
+        await registry.enqueue(item.key, Lane.BACKFILL, "alice")
+        await registry.finish(item)
+
+        claimed = [item.key for item in await registry.claim(10, LEASE_S)]
+
+        assert claimed == [*(file(n) for n in range(5)), item.key]
+
     async def test_what_is_not_due_yet_holds_nobody_up(self, registry: Registry, clock: Clock) -> None:
         await registry.enqueue(file(1), Lane.ACCESS, "alice", not_before=clock() + 60)
         await registry.enqueue(file(2), Lane.BACKFILL, "alice")
@@ -274,7 +307,8 @@ class TestLease:
         assert await registry.claim(1, LEASE_S) == []
         clock.forward(30)
         again = await only(registry)
-        assert (again.attempts, again.lane) == (1, Lane.CONTENT), "an edit and a move: it is to be read"
+        assert (again.attempts, again.lane) == (1, Lane.ACCESS)
+        assert again.reads, "an edit and a move"
 
     async def test_taken_for_a_worker_that_is_stopped_meanwhile_is_given_back(self, installation: Settings) -> None:
         registry = await open_registry(installation)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ex_app.domain import Fetched, Lane, LeftOut, Missing, NotPermitted, Sighting, Unindexable, Work
+from ex_app.domain import Fetched, LeftOut, Missing, NotPermitted, Sighting, Unindexable, Work
 from ex_app.nextcloud.session import Nextcloud, Session
 from ex_app.sources import Source
 from ex_app.store.documents import DocumentRow, Status
@@ -40,7 +40,7 @@ class Reading:
 
     async def read(self, item: Work, row: DocumentRow | None, source: Source) -> Read:
         """What it says and where it lies; for a move or rename one request tells that it says what it did."""
-        if row is not None and item.lane is Lane.ACCESS and _is_known_well(row):
+        if row is not None and not item.reads and _is_known_well(row):
             located = await self._first(item, row, source, self._locate)
             if located.fetched.sighting.version == row.version:
                 return located

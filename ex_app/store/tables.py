@@ -68,8 +68,8 @@ documents = Table(
 
 # What is to be done, one row a document. `due` is the moment from which a row may be claimed: not before, end of
 # backoff, or end of the lease that `token` holds. `turn` makes a lane fair: the n-th row of a reader comes after
-# everybody else's (n-1)-th. `reads`: it was asked for in another lane than that of access too, so that its text is to
-# be read whatever its version says. `rearm_*` remembers what was asked for while the row was in work; news: changes
+# everybody else's (n-1)-th. `reads`: it was asked for not because of its place alone, so that its text is to be
+# read whatever its version says. `rearm_*` remembers what was asked for while the row was in work; news: changes
 # among it.
 work = Table(
     "work",

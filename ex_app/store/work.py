@@ -57,12 +57,21 @@ _DISARMED = {"rearm_lane": None, "rearm_at": None, "rearm_news": False}
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A wish that a document be brought up to date as `reader`, not before a moment (seconds since the epoch)."""
+    """A wish that a document be brought up to date as `reader`, not before a moment (seconds since the epoch).
+
+    place_only: whatever the lane, only its place is in question.
+    """
 
     key: DocumentKey
     lane: Lane
     reader: str
     not_before: float | None = None
+    place_only: bool = False
+
+    @property
+    def reads(self) -> bool:
+        """Whether its text is to be read, whatever its version says."""
+        return self.lane is not Lane.ACCESS and not self.place_only
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +94,7 @@ def backoff(attempts: int) -> float:
 async def enqueue(connection: AsyncConnection, dues: Iterable[Due], *, now: float) -> None:
     """Merge wishes into the table: one row a document, the most urgent lane and the earliest moment win.
 
-    What was asked for in the lane of access and in another one as well is to be read: `reads` remembers that.
+    What was asked for because of its place and otherwise as well is to be read: `reads` remembers that.
 
     A row in work is armed again instead. A change starts a quarantined or failing document afresh; a reader's wish for
     fresh text (lane REFRESH) brings no news, so it does not.
@@ -94,8 +103,8 @@ async def enqueue(connection: AsyncConnection, dues: Iterable[Due], *, now: floa
     wishes = _merged(dues)
     if not wishes:
         return
-    to_read = {due.key for due in dues if due.lane is not Lane.ACCESS}
-    turns = await _next_turns(connection, wishes)
+    to_read = {due.key for due in dues if due.reads}
+    turns = await _next_turns(connection, {(_RANKS[wish.lane], wish.reader) for wish in wishes})
     rows = []
     for wish in wishes:
         line = (_RANKS[wish.lane], wish.reader)
@@ -131,7 +140,7 @@ def _merge_into_row(new: Any) -> dict[str, Any]:
     wish_only = and_(~asleep, work.c.attempts > 0, new.lane == _RANKS[Lane.REFRESH])
     return {
         "lane": case((leased, work.c.lane), (asleep, new.lane), else_=_least(work.c.lane, new.lane)),
-        "turn": case((and_(~leased, ~asleep, work.c.lane <= new.lane), work.c.turn), else_=new.turn),
+        "turn": case((and_(~asleep, _returns_to() <= new.lane), work.c.turn), else_=new.turn),
         "reader": new.reader,
         "reads": or_(work.c.reads, new.reads),
         "due": case((or_(leased, wish_only), work.c.due), (asleep, new.due), else_=_least(work.c.due, new.due)),
@@ -176,7 +185,8 @@ async def claim(
     claimed = [
         Work(
             key=(key := DocumentKey(row.source, row.id)),
-            lane=_lane_of(row),
+            lane=_LANES[row.lane],
+            reads=row.reads,
             reader=row.reader,
             token=f"{batch}:{key}",
             generation=generations[key],
@@ -238,7 +248,7 @@ async def release(connection: AsyncConnection, tokens: Iterable[str], *, now: fl
             token=None,
             due=now + delay,
             attempts=work.c.attempts - 1,
-            lane=_least(work.c.lane, func.coalesce(work.c.rearm_lane, work.c.lane)),
+            lane=_returns_to(),
             **_DISARMED,
         )
     )
@@ -264,19 +274,27 @@ def holds(item: Work) -> ColumnElement[bool]:
 
 
 async def _rearm(connection: AsyncConnection, item: Work, *, now: float) -> bool:
-    done = await connection.execute(
+    """Due again in the lane that was asked for meanwhile, in which it stands in line as if it came just now."""
+    armed = select(work.c.rearm_lane, work.c.rearm_at, work.c.reader).where(holds(item), work.c.rearm_lane.is_not(None))
+    row = (await connection.execute(armed.with_for_update())).one_or_none()
+    if row is None:
+        return False
+    line = (row.rearm_lane, row.reader)
+    turns = await _next_turns(connection, {line})
+    await connection.execute(
         update(work)
-        .where(holds(item), work.c.rearm_lane.is_not(None))
+        .where(holds(item))
         .values(
-            lane=work.c.rearm_lane,
-            due=work.c.rearm_at,
+            lane=row.rearm_lane,
+            turn=turns[line],
+            due=row.rearm_at,
             token=None,
             attempts=0,
             enqueued_at=now,
             **_DISARMED,
         )
     )
-    return done.rowcount > 0
+    return True
 
 
 async def _lease(connection: AsyncConnection, claimed: Sequence[Work], *, until: float) -> None:
@@ -294,12 +312,6 @@ async def _lease(connection: AsyncConnection, claimed: Sequence[Work], *, until:
             for item in claimed
         ],
     )
-
-
-def _lane_of(row: Any) -> Lane:
-    """What a worker is told. Lane ACCESS says that nothing but moves, renames and deletions was heard of."""
-    lane = _LANES[row.lane]
-    return Lane.CONTENT if lane is Lane.ACCESS and row.reads else lane
 
 
 def _is_exhausted(row: Any, max_attempts: int) -> bool:
@@ -362,14 +374,19 @@ def _merged(dues: Iterable[Due]) -> list[Due]:
     return [merged[key] for key in sorted(merged)]
 
 
-async def _next_turns(connection: AsyncConnection, wishes: Sequence[Due]) -> dict[tuple[int, str], int]:
+async def _next_turns(connection: AsyncConnection, lines: Iterable[tuple[int, str]]) -> dict[tuple[int, str], int]:
     """Per lane and reader the turn after the reader's last one, at least the turn being served now."""
     found = {}
-    for rank, reader in sorted({(_RANKS[wish.lane], wish.reader) for wish in wishes}):
+    for rank, reader in sorted(lines):
         row = (await connection.execute(_TURNS, {"rank": rank, "reader": reader})).one()
         served = row.served or 0
         found[rank, reader] = max(served, 0 if row.last is None else row.last + 1)
     return found
+
+
+def _returns_to() -> ColumnElement[int]:
+    """The lane of a row once nobody works on it any more and nothing was done."""
+    return _least(work.c.lane, func.coalesce(work.c.rearm_lane, work.c.lane))
 
 
 def _least(left: ColumnElement[Any], right: ColumnElement[Any]) -> ColumnElement[Any]:
