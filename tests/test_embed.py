@@ -290,6 +290,42 @@ async def test_indexing_lets_a_waiting_question_pass_first() -> None:
     encoder.close()
 
 
+@dataclass
+class HeldModel(SlowModel):
+    """Encodes its first passages only when let."""
+
+    begun: threading.Event = field(default_factory=threading.Event)
+    go_on: threading.Event = field(default_factory=threading.Event)
+
+    def encode_documents(self, texts: list[str], *, threads: int) -> Vectors:
+        rows = super().encode_documents(texts, threads=threads)
+        self.begun.set()
+        assert self.go_on.wait(10)
+        return rows
+
+
+async def test_a_question_passes_the_lane_that_waits_for_its_turn_too() -> None:
+    """Given two lanes while somebody searches, one of which waits for the other, when a question comes, then the one
+    that waits lets it pass."""
+    model = HeldModel()
+    encoder = Encoder(model)  # type: ignore[arg-type]
+    model.answer.set()
+    await encoder.query("hotel")
+    indexing = asyncio.create_task(encoder.documents(["text"] * 16, abandoned=_stays))
+    await asyncio.to_thread(model.begun.wait, 10)
+    model.answer.clear()
+    question = asyncio.create_task(encoder.query("hotel"))
+    await asyncio.sleep(0.05)
+    model.go_on.set()
+    await asyncio.sleep(0.05)
+    assert len(model.threads) == 1
+    model.answer.set()
+    await question
+    await indexing
+    assert model.threads == [1, 1]
+    encoder.close()
+
+
 async def test_indexing_stops_when_its_caller_is_gone() -> None:
     model = SlowModel()
     encoder = Encoder(model)  # type: ignore[arg-type]

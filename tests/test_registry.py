@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import multiprocessing
 import shutil
@@ -31,6 +32,13 @@ from ex_app.store.tables import metadata
 
 LEASE_S = 60.0
 CARD = DocumentKey("deck_card", 7)
+
+
+def is_open(descriptor: Path, file: Path) -> bool:
+    """Whether a descriptor of ours is of this file."""
+    with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+        return descriptor.readlink() == file
+    return False
 
 
 @pytest.fixture(params=DATABASES)
@@ -596,6 +604,24 @@ class TestPlace:
         monkeypatch.setattr(database_module, "BUSY_TIMEOUT_S", 5.0)
         await registry.enqueue(file(2), Lane.CONTENT, "alice")
         assert (await registry.progress()).pending == 2
+        await registry.close()
+
+    async def test_gives_away_a_turn_that_comes_when_whoever_waited_is_gone(self, on_sqlite: Settings) -> None:
+        """Given a process that ends while it waits to write, when its turn comes, then it keeps nobody waiting."""
+        registry = await open_registry(on_sqlite)
+        turn = on_sqlite.data_dir / "registry.turn"
+        with turn.open("w") as another:
+            fcntl.flock(another, fcntl.LOCK_EX)
+            waiting = registry.enqueue(file(1), Lane.CONTENT, "alice")
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(waiting, 0.05)
+            closing = asyncio.create_task(registry.close())
+            await asyncio.sleep(0)
+            closing.cancel()  # and with it, what it lets come to an end
+            await asyncio.gather(closing, return_exceptions=True)
+        async with asyncio.timeout(5):
+            while any(is_open(descriptor, turn) for descriptor in Path("/proc/self/fd").iterdir()):
+                await asyncio.sleep(0.01)
         await registry.close()
 
     async def test_that_is_busy_for_too_long_is_reported_as_such(

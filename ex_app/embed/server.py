@@ -109,6 +109,7 @@ class Encoder:
         self._quiet.wait(_YIELD_S)
         if time.monotonic() - self._last_query < _SEARCHING_S:
             with self._alone:
+                self._quiet.wait(_YIELD_S)  # a question may have come while another lane was at it
                 return self.model.encode_documents(texts, threads=1)
         return self.model.encode_documents(texts, threads=self.model.cores // self.model.lanes)
 

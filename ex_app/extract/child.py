@@ -32,7 +32,7 @@ _OPEN_FILES: Final = 64
 def main() -> None:
     """Serve until stdin ends."""
     _die_with_parent()
-    os.nice(CRUNCHING_NICE - WORKER_NICE)  # it was started with the worker's
+    os.nice(CRUNCHING_NICE - WORKER_NICE)  # more than whoever started it: mostly the worker
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not get between the frames
     logging.disable()  # what parsers complain about may quote the document

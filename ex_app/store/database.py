@@ -10,6 +10,7 @@ import fcntl
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -72,6 +73,8 @@ class _Turn:
         self._path = path
         self._mine = asyncio.Lock()
         self._held = -1  # closing it gives the turn away
+        # A thread of its own: however long a turn does not come, nobody else runs out of threads.
+        self._waiting = ThreadPoolExecutor(1, "registry-turn")
 
     async def __aenter__(self) -> None:
         await self._mine.acquire()
@@ -90,12 +93,26 @@ class _Turn:
         try:
             await _lock(file)
         except BlockingIOError:
-            waiting = asyncio.get_running_loop().run_in_executor(None, fcntl.flock, file, fcntl.LOCK_EX)
-            done, _ = await asyncio.wait({waiting}, timeout=BUSY_TIMEOUT_S)
-            if not done:
-                waiting.add_done_callback(lambda _: os.close(file))  # whenever it comes, it is nobody's turn
-                raise NotAvailable("Another process has been writing to the registry's database for too long") from None
+            await self._comes(file)
+        except BaseException:
+            os.close(file)
+            raise
         return file
+
+    async def _comes(self, file: int) -> None:
+        waiting = self._waiting.submit(fcntl.flock, file, fcntl.LOCK_EX)
+        try:
+            async with asyncio.timeout(BUSY_TIMEOUT_S):
+                await asyncio.shield(asyncio.wrap_future(waiting))
+        except BaseException as error:
+            waiting.add_done_callback(lambda _: os.close(file))  # whenever it comes, it is nobody's turn
+            if isinstance(error, TimeoutError):
+                raise NotAvailable("Another process has been writing to the registry's database for too long") from None
+            raise
+
+    def close(self) -> None:
+        """Nobody asks for a turn any more."""
+        self._waiting.shutdown(wait=False)
 
 
 class Database:
@@ -131,6 +148,8 @@ class Database:
     async def close(self) -> None:
         """Let what is running end, then give every connection back."""
         await asyncio.gather(*self._running, return_exceptions=True)
+        if self._queue:
+            self._queue.close()
         await self._writers.dispose()
 
     async def _write(self, job: Callable[[AsyncConnection], Awaitable[T]]) -> T:

@@ -220,7 +220,7 @@ class Registry:
     ) -> bool:
         """Make the generation of `item` live, in one conditional UPDATE; also brings a hidden document back.
 
-        reason: why it has no text (chunks 0). False when the lease was lost or the document erased: drop the points.
+        reason: why it has no text but its title. False when the lease was lost or the document erased: drop the points.
         """
         return await self._database.write(
             lambda connection: documents.publish(
