@@ -28,7 +28,9 @@ _LONGEST_ANSWER_MS = 50.0
 
 def main() -> None:
     """Print the tables and, as last line, one JSON object."""
-    parser = argparse.ArgumentParser(prog="make bench-index", description="How fast, in how much memory, how often")
+    parser = argparse.ArgumentParser(
+        prog="make bench-index", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--chunks", type=int, default=2_000, help="at least so many passages")
     parser.add_argument("--rounds", type=int, default=4, help="in so many turns with the model alone")
     parser.add_argument("--batch", type=int, default=64, help="texts that the model alone is given at once")

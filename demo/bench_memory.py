@@ -22,7 +22,9 @@ _STATED_MB = 3_000
 
 def main() -> None:
     """Print the table and, as last line, one JSON object."""
-    parser = argparse.ArgumentParser(prog="make bench-memory", description="Memory with very many and very large files")
+    parser = argparse.ArgumentParser(
+        prog="make bench-memory", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--small", type=int, default=50_000, help="files of a handful of words")
     parser.add_argument("--large", type=int, default=10, help="files of many megabytes")
     parser.add_argument("--megabytes", type=int, default=100, help="of each of the large ones")

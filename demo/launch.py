@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import shlex
 import signal
 import socket
 import subprocess
@@ -94,22 +95,24 @@ def running(world: World, *, port: int = 0, workers: int = 8, **environment: str
             routes=appapi.routes_from(_ROOT / "appinfo" / "info.xml"),
         )
         log = data / "app.log"
+        environment = {
+            "APP_ID": APP_ID,
+            "APP_VERSION": app.version,
+            "APP_SECRET": secret,
+            "APP_PORT": str(app_port),
+            "APP_PERSISTENT_STORAGE": str(data),
+            "NEXTCLOUD_URL": served.url,
+            "AA_VERSION": "5.0.2",
+            "EX_APP_CHILD": "1",
+            **environment,
+        }
+        # For an admin's commands in another terminal; the folder is ours alone.
+        (data / "environment").write_text("".join(f"{n}={shlex.quote(v)}\n" for n, v in environment.items()))
         with log.open("wb") as out:
             process = subprocess.Popen(
                 [sys.executable, "-m", "ex_app"],
                 cwd=_ROOT,
-                env={
-                    **_inherited(),
-                    "APP_ID": APP_ID,
-                    "APP_VERSION": app.version,
-                    "APP_SECRET": secret,
-                    "APP_PORT": str(app_port),
-                    "APP_PERSISTENT_STORAGE": str(data),
-                    "NEXTCLOUD_URL": served.url,
-                    "AA_VERSION": "5.0.2",
-                    "EX_APP_CHILD": "1",
-                    **environment,
-                },
+                env=_inherited() | environment,
                 stdin=subprocess.PIPE,  # closed with us, however we end: nothing of the app stays behind
                 stdout=out,
                 stderr=out,

@@ -17,6 +17,12 @@ from demo.content import furnish
 from demo.launch import Running, running
 from demo.world import World
 
+_MORE = """In another terminal, change a file and search again a few seconds later:
+  curl -u alice:alice-password -T README.md {url}/remote.php/dav/files/alice/Notes.md
+or look after the app as an admin does:
+  (set -a; . {data}/environment; .venv/bin/python -m ex_app status)
+"""
+
 
 def main() -> None:
     """Run until Ctrl-C."""
@@ -34,6 +40,7 @@ def main() -> None:
             threading.Thread(target=deliver, args=(demo,), daemon=True, name="webhooks").start()
             show_progress(demo, console)
             console.print(f"\n[bold]Open {demo.served.url}[/bold]  pick alice, bob or carol, and search.\n")
+            console.print(_MORE.format(url=demo.served.url, data=demo.data), highlight=False, soft_wrap=True)
             console.print("Ctrl-C ends it; nothing stays behind.")
             while demo.process.poll() is None:
                 time.sleep(0.5)

@@ -34,6 +34,7 @@ def main() -> None:
         _command(sys.argv[1:])
     parser = argparse.ArgumentParser(
         prog="python -m ex_app",
+        usage=f"%(prog)s [ROLE]\n       %(prog)s {{{','.join(COMMANDS)}}} ...",
         description="Semantic Search for Nextcloud",
         epilog=f"Beside a running app: {', '.join(COMMANDS)}; each tells more with --help.",
     )
@@ -47,13 +48,13 @@ def main() -> None:
         sys.exit(f"Semantic Search cannot run: {error}")
 
 
-def _settings() -> Settings:
-    """From the environment."""
+def _settings(*, advice: str = "") -> Settings:
+    """From the environment. advice: for whoever lacks something in it."""
     try:
         return Settings()
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors())
-        sys.exit(f"The environment does not fit: {problems}")
+        sys.exit(f"The environment does not fit: {problems}{advice}")
 
 
 def _command(arguments: Sequence[str]) -> NoReturn:
@@ -64,8 +65,12 @@ def _command(arguments: Sequence[str]) -> NoReturn:
     asked = commands.parser().parse_args(arguments)
     os.environ.setdefault("LOG_LEVEL", "WARNING")
     set_up_logging(asked.command)
+    settings = _settings(advice=". Run this with the variables with which the app runs; in its container they are set.")
+    if not settings.database_url and not (settings.data_dir / "registry.db").exists():
+        # A new one would say that the app is switched off.
+        sys.exit(f"The app has never run in {settings.data_dir}: is APP_PERSISTENT_STORAGE what it runs with?")
     try:
-        sys.exit(asyncio.run(commands.run(_settings(), asked, Console())))
+        sys.exit(asyncio.run(commands.run(settings, asked, Console())))
     except SemanticSearchError as error:
         sys.exit(f"Semantic Search cannot do that: {error}")
 

@@ -12,7 +12,7 @@ import argparse
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -22,13 +22,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from ex_app.app import House, open_house
-from ex_app.domain import DocumentKey, NotAvailable
+from ex_app.domain import DocumentKey, Lane, NotAvailable, Reason
 from ex_app.index import erasing
 from ex_app.index.drift import Drift
 from ex_app.index.reconcile import SWEPT_AT
 from ex_app.index.watchdog import State
 from ex_app.settings import Settings
 from ex_app.store import engine
+from ex_app.store.documents import DocumentRow
+from ex_app.store.work import Due
 
 # Differences and failures that are named one by one; all are counted.
 _NAMED = 1000
@@ -44,11 +46,14 @@ def parser() -> argparse.ArgumentParser:
     commands = whole.add_subparsers(dest="command", required=True)
     status = commands.add_parser("status", help="how far indexing is")
     status.add_argument("--watch", action="store_true", help="show a progress bar until nothing is left to do")
-    commands.add_parser("failures", help="documents that are not tried again until they change")
+    failed = commands.add_parser("failures", help="documents that are not tried again until they change")
+    reasons = [str(reason) for reason in Reason]
+    failed.add_argument("--reason", choices=reasons, help="all without text for this reason, as `status` counts them")
     retry = commands.add_parser("retry", help="try documents again that failed")
     which = retry.add_mutually_exclusive_group(required=True)
     which.add_argument("ref", nargs="?", help='"file:12" or "deck_card:7"')
-    which.add_argument("--all", action="store_true", help="all of them")
+    which.add_argument("--all", action="store_true", help="all that `failures` names")
+    which.add_argument("--reason", choices=reasons, help="all without text for this reason: they are read again")
     check = commands.add_parser("check", help="compare registry, index and Nextcloud")
     check.add_argument("--repair", action="store_true", help="let every difference be set right")
     erase = commands.add_parser("erase", help="erase for good: gone from searches and from all files of the app")
@@ -98,8 +103,10 @@ async def status(house: House, asked: argparse.Namespace, console: Console) -> i
     table.add_row(
         "Without text", ", ".join(f"{n} {reason}" for reason, n in sorted(progress.reasons.items())) or "none"
     )
-    table.add_row("To do", f"{progress.pending}, the longest for {_span(said['queue_age_s'])}")
-    table.add_row("Pace", f"{queue.pace * 60:.1f} documents a minute; all done in {_span(said['eta_s'])}")
+    longest = f", the longest for {_span(said['queue_age_s'])}" if progress.pending else ""
+    until = f"; all done in {_span(said['eta_s'])}" if progress.pending else ""
+    table.add_row("To do", f"{progress.pending}{longest}")
+    table.add_row("Pace", f"{queue.pace * 60:.1f} documents a minute{until}")
     table.add_row("Last comparison", f"{_span(said['swept_s_ago'])} ago" if swept_at else "not yet")
     return _told(console, table, said, wrong=how.state in (State.STALLED, State.NOT_RUNNING))
 
@@ -118,22 +125,45 @@ async def _watch(house: House, console: Console) -> None:
             await asyncio.sleep(_WATCH_EVERY_S)
 
 
-async def failures(house: House, _: argparse.Namespace, console: Console) -> int:
-    """Names what an admin can do something about."""
+async def failures(house: House, asked: argparse.Namespace, console: Console) -> int:
+    """Names what was given up; with a reason all that have no text for it, most of which was read in vain."""
+    if asked.reason:
+        textless = await house.registry.upkeep.without_text(Reason(asked.reason))
+        for row in textless[:_NAMED]:
+            console.print(f"{row.key} {asked.reason}, {row.size} bytes, {row.mime}", markup=False, soft_wrap=True)
+        return _told(
+            console, f"{len(textless)} in all", {"failures": len(textless), "reasons": {asked.reason: len(textless)}}
+        )
     rows = await house.registry.failures(_NAMED)
     table = Table("Document", "Reason", "Tries", "Since", "Said")
-    for row in rows:
-        since = f"{_span(house.registry.now() - row.failed_at)} ago"
-        table.add_row(str(row.key), str(row.reason), str(row.attempts), since, row.detail)
-    return _told(console, table, {"failures": len(rows), "reasons": Counter(str(row.reason) for row in rows)})
+    for failure in rows:
+        since = f"{_span(house.registry.now() - failure.failed_at)} ago"
+        table.add_row(str(failure.key), str(failure.reason), str(failure.attempts), since, failure.detail)
+    said = {"failures": len(rows), "reasons": Counter(str(row.reason) for row in rows)}
+    return _told(console, table if rows else "None was given up", said)
 
 
 async def retry(house: House, asked: argparse.Namespace, console: Console) -> int:
     """1 when there is no such failure."""
     await _demand_enabled(house)
-    revived = await house.registry.upkeep.revive(None if asked.all else [DocumentKey.parse(asked.ref)])
+    if asked.reason:
+        textless = await house.registry.upkeep.without_text(Reason(asked.reason))
+        await _read_again(house, textless)
+        return _told(console, f"{len(textless)} will be read again", {"revived": len(textless)})
+    keys = None if asked.all else [DocumentKey.parse(asked.ref)]
+    revived = await house.registry.upkeep.revive(keys)
+    if not revived and keys:
+        textless = [row for row in (await house.registry.upkeep.rows(keys)).values() if row.reason]
+        await _read_again(house, textless)
+        revived = len(textless)
     said = f"{revived} will be tried again" if revived else "There is no such failure: see `failures`"
     return _told(console, said, {"revived": revived}, wrong=not revived and not asked.all)
+
+
+async def _read_again(house: House, rows: Sequence[DocumentRow]) -> None:
+    """Their bytes are what they were: without doubt nothing would be done about them."""
+    await house.registry.upkeep.doubt([row.key for row in rows])
+    await house.registry.enqueue_many(Due(row.key, Lane.BACKFILL, row.owner or row.reader) for row in rows)
 
 
 async def check(house: House, asked: argparse.Namespace, console: Console) -> int:
@@ -155,15 +185,18 @@ async def check(house: House, asked: argparse.Namespace, console: Console) -> in
 
 
 async def erase(house: House, asked: argparse.Namespace, console: Console) -> int:
-    """1 when words may be left in files that are not ours to rewrite."""
+    """1 when there is nothing to erase."""
     keys = await house.registry.owned(asked.user) if asked.user is not None else [DocumentKey.parse(asked.ref)]
     for key in keys:
         # First of all, and even when another part is away: from now on no search finds it.
         await house.registry.erase(key)
     vectors = await house.vectors()
     compact = partial(engine.compact, house.settings, vectors.collection)
-    cleared = await erasing.erase(keys, registry=house.registry, vectors=vectors, compact=compact)
-    return _told(console, f"{len(keys)} erased. {_of_files(cleared)}", {"erased": len(keys), **asdict(cleared)})
+    with console.status("Erasing, and rewriting the index's files …"):
+        cleared = await erasing.erase(keys, registry=house.registry, vectors=vectors, compact=compact)
+    nobody = "" if keys else f"The app knows nothing that is owned by {asked.user}: is it the user id, not a name? "
+    said = f"{nobody}{len(keys)} erased. {_of_files(cleared)}"
+    return _told(console, said, {"erased": len(keys), **asdict(cleared)}, wrong=not keys)
 
 
 async def lift(house: House, asked: argparse.Namespace, console: Console) -> int:
@@ -182,7 +215,8 @@ async def compact(house: House, _: argparse.Namespace, console: Console) -> int:
     """Takes about a minute per 100,000 passages."""
     vectors = await house.vectors()
     rewrite = partial(engine.compact, house.settings, vectors.collection)
-    cleared = await erasing.clear(registry=house.registry, compact=rewrite)
+    with console.status("Rewriting the index's files: about a minute per 100,000 passages …"):
+        cleared = await erasing.clear(registry=house.registry, compact=rewrite)
     return _told(console, _of_files(cleared), asdict(cleared))
 
 

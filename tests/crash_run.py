@@ -129,7 +129,9 @@ def kill_at_random(demo: Running, people: People, kills: int) -> None:
 
 def main() -> None:
     """Say what differs and, as last line, one JSON object."""
-    parser = argparse.ArgumentParser(prog="make crash", description="kill -9, again and again")
+    parser = argparse.ArgumentParser(
+        prog="make crash", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--kills", type=int, default=200, help="at random moments")
     parser.add_argument("--step", default="", help="only those whose name begins like this: Vectors.drop")
     parser.add_argument("--points", type=int, default=len(STEPS) * len(WHEN), help="named ones, of all that there are")

@@ -281,7 +281,9 @@ def table_of(outcomes: list[Found]) -> Table:
 
 def main() -> None:
     """Print the table and, as last line, one JSON object."""
-    parser = argparse.ArgumentParser(prog="make bench-freshness", description="How fresh the index is")
+    parser = argparse.ArgumentParser(
+        prog="make bench-freshness", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--cycles", type=int, default=400, help="edits and shares together, of each mode")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()

@@ -136,7 +136,9 @@ def _medians(samples: Sequence[Mapping[str, Usage]], taken: Callable[[Usage], fl
 
 def main() -> None:
     """Say what happened and, as last line, one JSON object."""
-    parser = argparse.ArgumentParser(prog="make soak", description="Long, with failures")
+    parser = argparse.ArgumentParser(
+        prog="make soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--quiet", type=float, default=900, help="seconds in which all must come to rest")
     parser.add_argument("--seed", type=int, default=1)

@@ -343,6 +343,29 @@ async def test_what_failed_is_named_and_tried_again_when_an_admin_asks(town: Tow
     assert (await town.search("alice", QUESTION)).titles == ["Lodging.md"]
 
 
+@pytest.mark.parametrize("words", [("--reason", "too_large"), ("{key}",)])
+async def test_what_was_too_large_is_named_and_read_again_when_an_admin_allows_more(
+    town: Town, words: tuple[str, ...]
+) -> None:
+    key = town.write("alice", "/Policies/Lodging.md", HOTELS + " " * (1024 * 1024))
+    other = town.write("alice", "/Policies/Scan.bin", b"\x00\x01\x02\x03" * 50)
+    allowed = town.settings
+    town.staff(settings=allowed.model_copy(update={"max_file_mb": 1}))
+    await town.settle()
+    said = await command(town, "failures", "--reason", "too_large")
+    assert said.json == {"failures": 1, "reasons": {"too_large": 1}}
+    assert (key in said.text, other in said.text) == (True, False)
+    assert (await command(town, "failures")).json["failures"] == 0
+
+    town.staff(settings=allowed)
+    await town.settle()
+    assert (await command(town, "failures", "--reason", "too_large")).json["failures"] == 1
+    assert (await command(town, "retry", *(word.format(key=key) for word in words))).json == {"revived": 1}
+    await town.settle()
+    assert (await command(town, "failures", "--reason", "too_large")).json["failures"] == 0
+    assert "120 euros" in (await town.search("alice", QUESTION)).hits[0]["excerpt"]
+
+
 async def test_an_erased_document_comes_back_when_the_erasure_is_lifted(town: Town) -> None:
     key = town.write("alice", "/Policies/Lodging.md", HOTELS)
     await town.settle()
@@ -369,6 +392,15 @@ async def test_all_that_a_person_owns_is_erased_and_nothing_else(town: Town) -> 
         assert (row.status, row.title, row.path) == (Status.ERASED, "", "")
         assert await town.points(key) == []
     assert len(await town.points(other)) == 1
+
+
+async def test_a_misspelled_user_does_not_look_like_an_erasure(town: Town) -> None:
+    kept = town.write("alice", "/Policies/Lodging.md", HOTELS)
+    await town.settle()
+    said = await command(town, "erase", "--user", "Alice Halden")
+    assert (said.code, said.json["erased"]) == (1, 0)
+    assert "user id" in said.text
+    assert len(await town.points(kept)) == 1
 
 
 # --- Nothing of it is left in any file

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Executable, Select, Table, func, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from ex_app.domain import DocumentKey, ScopeId, Work
+from ex_app.domain import DocumentKey, Reason, ScopeId, Work
 from ex_app.store import clock, facts, walks
 from ex_app.store import work as work_rows
 from ex_app.store.database import Database
@@ -129,6 +129,12 @@ class Upkeep:
             update(work).where(*asleep).values(quarantined=None, token=None, attempts=0, due=now, enqueued_at=now)
         )
         return await self._database.write(partial(_execute, statement=statement))
+
+    async def without_text(self, reason: Reason) -> list[DocumentRow]:
+        """The documents that have no text in the index for this reason, given up or not, in the order of their keys."""
+        c = documents.c
+        statement = select(documents).where(c.status == Status.CURRENT, c.reason == reason).order_by(c.source, c.id)
+        return await self._database.read(partial(_rows, statement=statement))
 
     async def set_clock_right(self, seen: float) -> bool:
         """Let nothing wait for moments of a clock that was ahead; True if it was. seen: what it showed somebody."""
