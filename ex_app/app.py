@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: 2026 Semantic Search for Nextcloud contributors
 # SPDX-License-Identifier: AGPL-3.0-or-later
-"""Wiring: the only place that knows every room."""
+"""Wiring of the two processes that know every room: the doors, and the write path."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -25,32 +25,24 @@ from ex_app.doors.me import me_routes
 from ex_app.doors.pages import page_routes
 from ex_app.doors.search import search_routes
 from ex_app.doors.sentences import sentence
-from ex_app.embed import files
-from ex_app.embed.client import Embedder
-from ex_app.embed.sparse import SPARSE_VERSION, SparseEncoder
-from ex_app.extract.chunker import CHUNKER_VERSION
+from ex_app.embed.sparse import SparseEncoder
 from ex_app.extract.sandbox import Extractor
+from ex_app.house import House, open_extractor, open_house
 from ex_app.index.erasing import give_up_former_index
 from ex_app.index.intake import Intake
 from ex_app.index.reconcile import SWEPT_AT, Reconciler
-from ex_app.index.watchdog import OFF, Condition, Watchdog, condition
+from ex_app.index.watchdog import Condition, Watchdog
 from ex_app.index.worker import Worker
 from ex_app.nextcloud import dav, ocs, webhooks
 from ex_app.nextcloud.companion import handshake
-from ex_app.nextcloud.session import Nextcloud
 from ex_app.search.rank import Scale
 from ex_app.search.refresh import Refresher
 from ex_app.search.service import Search
 from ex_app.settings import Settings
-from ex_app.sources import Source, open_sources
 from ex_app.sources.excluded import tag_names
-from ex_app.store.engine import Connection
-from ex_app.store.registry import Clock, Registry, open_registry
-from ex_app.store.vectors import Vectors, collection_name
+from ex_app.store.registry import Clock
 
 log = logging.getLogger(__name__)
-
-_ENABLED = "enabled"
 
 # Documents under way at once: one is read from Nextcloud while another is embedded.
 _IN_FLIGHT = 2
@@ -67,56 +59,6 @@ _PARTING_S = 3.0
 _COMPANION_S = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class House:
-    """What every process of ours has open."""
-
-    settings: Settings
-    nextcloud: Nextcloud
-    sources: Mapping[str, Source]
-    registry: Registry
-    engine: Connection
-    embedder: Embedder
-
-    async def vectors(self) -> Vectors:
-        """The index for this instance, model and chunker. Raises NotAvailable until all are known."""
-        instance = await self.registry.instance()
-        if instance is None:
-            raise NotAvailable("Semantic Search has not met its Nextcloud yet: enable the app and wait a minute")
-        model = await self.embedder.info()
-        name = collection_name(instance, model.model, _chunker(self.settings), str(SPARSE_VERSION))
-        return Vectors(self.engine, collection=name, dimensions=model.dimensions)
-
-    async def is_enabled(self) -> bool:
-        """Whether Nextcloud has this app enabled, as it told us last."""
-        return await self.registry.get_setting(_ENABLED) == "1"
-
-    async def condition(self) -> Condition:
-        """Whether indexing goes on, and what an admin can do if not."""
-        return await condition(self.registry) if await self.is_enabled() else OFF
-
-    async def set_enabled(self, enabled: bool) -> None:
-        """Remember it for all processes."""
-        if enabled:
-            self.nextcloud.trust()
-        await self.registry.set_setting(_ENABLED, "1" if enabled else "0")
-
-
-@asynccontextmanager
-async def open_house(settings: Settings, *, clock: Clock = time.time) -> AsyncIterator[House]:
-    """Open what every process needs; nothing of it asks Nextcloud, the engine or the model yet."""
-    settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    registry = await open_registry(settings, clock=clock)
-    engine, embedder = Connection(settings), Embedder(settings)
-    try:
-        async with Nextcloud(settings) as nextcloud:
-            yield House(settings, nextcloud, open_sources(settings), registry, engine, embedder)
-    finally:
-        await embedder.close()
-        await engine.aclose()
-        await registry.close()
-
-
 class _Web:
     """The web process's house, opened when the server starts, and its search, built when it is first asked."""
 
@@ -127,7 +69,7 @@ class _Web:
         self._search: Search | None = None
         self._intake: Intake | None = None
         self._building = asyncio.Lock()
-        self._extractor = _extractor(settings)
+        self._extractor = open_extractor(settings)
         self._companion: bytes | None = None
         self._companion_until = 0.0
         self._meeting: asyncio.Task[None] | None = None
@@ -288,7 +230,7 @@ async def _explain(_: Request, error: Exception) -> JSONResponse:
 async def run_worker(settings: Settings, stop: asyncio.Event) -> None:
     """The write path: works while the app is enabled, until told to stop."""
     async with open_house(settings) as house:
-        extractor = _extractor(settings)
+        extractor = open_extractor(settings)
         try:
             was_enabled = False
             while not stop.is_set():
@@ -383,14 +325,6 @@ async def _meet_nextcloud(house: House) -> None:
             await house.registry.bind(instance)
             return
     raise NotAvailable("Nextcloud shows no user yet")
-
-
-def _extractor(settings: Settings) -> Extractor:
-    return Extractor(settings, tokenizer=files.tokenizer_file(settings), room=files.room(settings))
-
-
-def _chunker(settings: Settings) -> str:
-    return f"{CHUNKER_VERSION}-{settings.document_chunk_size}-{settings.document_chunk_overlap}"
 
 
 async def _sleep(stop: asyncio.Event, seconds: float) -> None:

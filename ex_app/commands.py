@@ -21,8 +21,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from ex_app.app import House, open_house
 from ex_app.domain import DocumentKey, Lane, NotAvailable, Reason
+from ex_app.house import House, open_house
 from ex_app.index import erasing
 from ex_app.index.drift import Drift
 from ex_app.index.reconcile import SWEPT_AT

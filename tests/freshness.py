@@ -39,8 +39,7 @@ from rich.table import Table
 from town import Stage, Town, living_town
 
 from demo.people import Event
-from ex_app import app
-from ex_app.domain import Lane
+from ex_app import house
 from ex_app.index.wishes import grant_wishes
 from ex_app.nextcloud.session import Nextcloud
 from ex_app.search import reach
@@ -172,7 +171,7 @@ class Days:
         worked = False
         while item := await self.town.claim():
             pause = await self.town.worker.attempt(item)
-            self.town.clock.forward(pause + (ACCESS_S if item.lane is Lane.ACCESS else CONTENT_S))
+            self.town.clock.forward(pause + (CONTENT_S if item.reads else ACCESS_S))
             self._restless_until = self.town.clock() + _RESTLESS_S
             self._send_off()
             worked = True
@@ -257,8 +256,8 @@ async def _quick_town(**ground: Any) -> AsyncIterator[Town]:
     hours = SimpleNamespace(monotonic=lambda: clock[0]() if clock else 0.0)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fresh-", dir=quick_folder())))
-        stack.enter_context(patch.object(app, "Embedder", Hashing))
-        stack.enter_context(patch.object(app, "Nextcloud", partial(Nextcloud, transport=Wire(stage))))
+        stack.enter_context(patch.object(house, "Embedder", Hashing))
+        stack.enter_context(patch.object(house, "Nextcloud", partial(Nextcloud, transport=Wire(stage))))
         for module in (reach, file):
             stack.enter_context(patch.object(module, "time", hours))
         made = living_town(folder, stage=stage, embed_socket=folder / "nobody", proxied_searches=50, **ground)

@@ -27,7 +27,7 @@ from test_write_stories import Death, Fuse, Mortal
 from town import Stage, Town, living_town
 
 from demo.habits import Failure, Request
-from ex_app import app
+from ex_app import house
 from ex_app.domain import SemanticSearchError
 from ex_app.extract.sandbox import Extractor
 from ex_app.nextcloud.session import Nextcloud
@@ -336,8 +336,8 @@ async def _hunted_town(address: Address, extractor: Extractor, ttl: float) -> As
     wire = Wire(stage)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hunt-", dir=quick_folder())))
-        stack.enter_context(patch.object(app, "Embedder", Hashing))
-        stack.enter_context(patch.object(app, "Nextcloud", partial(Nextcloud, transport=wire)))
+        stack.enter_context(patch.object(house, "Embedder", Hashing))
+        stack.enter_context(patch.object(house, "Nextcloud", partial(Nextcloud, transport=wire)))
         clock: list[Callable[[], float]] = []
         hours = SimpleNamespace(monotonic=lambda: clock[0]() if clock else 0.0)
         stack.enter_context(patch.object(reach, "time", hours))

@@ -34,10 +34,11 @@ from demo.gate import ExApp
 from demo.server import create_app
 from demo.webhooks import Webhooks
 from demo.world import World
-from ex_app.app import House, Indexing, open_house, open_indexing, web_app
+from ex_app.app import Indexing, open_indexing, web_app
 from ex_app.domain import DocumentKey, Work
 from ex_app.embed.client import Embedder
 from ex_app.extract.sandbox import Extractor
+from ex_app.house import House, open_house
 from ex_app.index.wishes import grant_wishes
 from ex_app.index.worker import Worker
 from ex_app.nextcloud import ocs

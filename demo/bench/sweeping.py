@@ -16,7 +16,7 @@ from demo.appapi import routes_from
 from demo.gate import ExApp
 from demo.server import Served, serving
 from demo.world import World
-from ex_app.app import open_house
+from ex_app.house import open_house
 from ex_app.index.reconcile import Reconciler
 from ex_app.settings import Settings
 from ex_app.store.vectors import Vectors
