@@ -350,6 +350,10 @@ class NextcloudUnavailable(NotAvailable):
         self.status = status
 
 
+class StorageAway(NextcloudUnavailable):
+    """Nextcloud answers, but an external storage on which the document may lie does not."""
+
+
 class NotPermitted(SemanticSearchError):
     """Nextcloud refuses this user (401, 403, disabled). Never retry: repeated 401 lock our address out."""
 

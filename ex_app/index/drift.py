@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from ex_app.domain import Container, DocumentKey, Lane, LeftOut, Missing, NotPermitted, ScopeId, Sighting
+from ex_app.domain import Container, DocumentKey, Lane, LeftOut, Missing, NotPermitted, ScopeId, Sighting, StorageAway
 from ex_app.index.reconcile import difference_of, moved_alone
 from ex_app.nextcloud import ocs
 from ex_app.nextcloud.session import Nextcloud, Session
@@ -85,7 +85,7 @@ class Drift:
         row = await self.registry.document(key)
         match difference.kind:
             case Kind.POINTS_LEFT_OVER | Kind.POINTS_ORPHANED:
-                await self._drop_all_but(key, row.live if row else 0)
+                await self._drop_left_over(key)
                 return
             case Kind.SCOPES_DIFFER:
                 if row is not None:
@@ -101,9 +101,13 @@ class Drift:
         await self.registry.enqueue(key, lane, difference.reader or known)
         await self.registry.place_many(seen)
 
-    async def _drop_all_but(self, key: DocumentKey, live: int) -> None:
-        """The generations that are there now: one that a worker begins meanwhile is its own."""
-        for generation in {imprint.generation async for imprint in self.vectors.digest([key])} - {live}:
+    async def _drop_left_over(self, key: DocumentKey) -> None:
+        """Looked at in this order: what a worker wrote that is not yet live is his, and he cleans up after himself."""
+        held = {imprint.generation async for imprint in self.vectors.digest([key])}
+        if await self.registry.upkeep.expected([key]):
+            return
+        row = await self.registry.document(key)
+        for generation in held - {row.live if row else 0}:
             await self.vectors.drop_generation(key, generation)
 
     # --- The registry and the index
@@ -223,8 +227,8 @@ class Drift:
                 await source.locate(self.nextcloud.as_user(reader), row.key, row.scopes)
             except (Missing, LeftOut):
                 continue
-            except NotPermitted:
-                return False  # a disabled user: what is his stays
+            except (NotPermitted, StorageAway):
+                return False  # a disabled user, an external storage that does not answer: what is there stays
             else:
                 return False
         return True

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from ex_app.domain import DocumentKey, LeftOut, Missing, NotPermitted, Sighting
+from ex_app.domain import DocumentKey, LeftOut, Missing, NotPermitted, Sighting, StorageAway
 from ex_app.nextcloud.session import Nextcloud
 from ex_app.sources import Source
 from ex_app.store.documents import DocumentRow, Status
@@ -79,7 +79,7 @@ async def _is_gone(registry: Registry, nextcloud: Nextcloud, source: Source, mar
         return True
     if not (row.owner or row.reader):
         return False  # nobody is known who could say
-    with suppress(LeftOut):
+    with suppress(LeftOut, StorageAway):
         try:
             await source.locate(nextcloud.as_user(row.owner or row.reader), row.key, row.scopes)
         except (Missing, NotPermitted):

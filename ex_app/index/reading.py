@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ex_app.domain import Fetched, LeftOut, Missing, NotPermitted, Sighting, Unindexable, Work
+from ex_app.domain import Fetched, LeftOut, Missing, NotPermitted, Sighting, Unindexable, Version, Work
 from ex_app.nextcloud.session import Nextcloud, Session
 from ex_app.sources import Source
 from ex_app.store.documents import DocumentRow, Status
@@ -51,7 +51,8 @@ class Reading:
         try:
             now = await source.locate(session, before.key, before.scopes)
         except Missing:
-            now = before  # deleted meanwhile: verify hides it, the next look removes it
+            # Deleted meanwhile: unlike what was read, so that it is looked at again. No walk might ever miss it.
+            now = replace(before, version=Version(""))
         await self._demand_is_in(now, source)
         return now
 

@@ -336,7 +336,7 @@ def difference_of(sighting: Sighting, row: DocumentRow | None) -> Lane | None:
     if row.status is Status.ERASED:
         return None
     same_version = sighting.version in (row.version, row.failed_version)
-    overwritten = bool(sighting.listed) and bool(row.listed) and sighting.listed != row.listed
+    overwritten = bool(sighting.listed) and sighting.listed != row.listed
     if not same_version or overwritten:
         return Lane.CONTENT if row.live else Lane.BACKFILL
     if (sighting.version == row.version and not row.settled) or row.title != sighting.title:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from ex_app.domain import (
     NotPermitted,
     Parsed,
     Passage,
+    Point,
     Reason,
     SemanticSearchError,
     Sighting,
@@ -183,7 +184,7 @@ class Worker:
         if read.fault is None:
             await self._index(item, row, read, source)
         else:
-            await self._publish_title(item, row, read.fetched, read.fault)
+            await self._publish_title(item, row, read, source, read.fault)
 
     async def _index(self, item: Work, row: DocumentRow | None, read: Read, source: Source) -> None:
         fetched = read.fetched
@@ -212,7 +213,23 @@ class Worker:
             embedder=self.embedder,
             encoder=self.encoder,
         )
+        content = content_hash(body, fetched.sighting, reason)
+        await self._publish(item, read, points, source, content=content, truncated=parsed.truncated, reason=reason)
+
+    async def _publish(
+        self,
+        item: Work,
+        read: Read,
+        points: Sequence[Point],
+        source: Source,
+        *,
+        content: str,
+        truncated: bool,
+        reason: Reason | None,
+    ) -> None:
+        """Write, look again, make it live, clean up. content: its hash; reason: why it has no text."""
         await self.vectors.write(points)
+        fetched = read.fetched
         try:
             now = await self._reading.look_again(source, read.session, fetched.sighting)
         except LeftOut:
@@ -225,10 +242,10 @@ class Worker:
         published = await self.registry.publish(
             item,
             replace(now, version=fetched.sighting.version),
-            content_hash=content_hash(body, fetched.sighting, reason),
+            content_hash=content,
             chunks=len(points),
             settled=settled,
-            truncated=parsed.truncated,
+            truncated=truncated,
             reason=reason,
         )
         await self._clean(item, published=published)
@@ -249,21 +266,18 @@ class Worker:
     async def _held(self, row: DocumentRow | None) -> list[Passage]:
         return await self.vectors.passages_of(row.key, row.live) if row is not None and row.live else []
 
-    async def _publish_title(self, item: Work, row: DocumentRow | None, fetched: Fetched, error: Unindexable) -> None:
+    async def _publish_title(
+        self, item: Work, row: DocumentRow | None, read: Read, source: Source, error: Unindexable
+    ) -> None:
         points = await make_points(
-            fetched.sighting,
-            title_only(fetched.sighting),
+            read.fetched.sighting,
+            title_only(read.fetched.sighting),
             generation=item.generation,
             known=known_in(await self._held(row)),
             embedder=self.embedder,
             encoder=self.encoder,
         )
-        await self.vectors.write(points)
-        published = await self.registry.publish(
-            item, fetched.sighting, content_hash="", chunks=1, settled=True, truncated=False, reason=error.reason
-        )
-        await self._clean(item, published=published)
-        await self.registry.finish(item)
+        await self._publish(item, read, points, source, content="", truncated=False, reason=error.reason)
 
     async def _clean(self, item: Work, *, published: bool) -> None:
         """Our generation alone is left, or it is dropped because somebody else's won."""

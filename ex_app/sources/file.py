@@ -28,6 +28,7 @@ from ex_app.domain import (
     Refused,
     ScopeId,
     Sighting,
+    StorageAway,
     Unindexable,
     Verdict,
     Version,
@@ -37,7 +38,7 @@ from ex_app.nextcloud.dav import Node
 from ex_app.nextcloud.session import Reply, Session
 from ex_app.sources import file_tree
 from ex_app.sources.excluded import NOINDEX, Exclusions, carries, folders_above, quiet_folders, rules, tag_names
-from ex_app.sources.file_tree import COMMON, OWN, WALKED, places, scope_of
+from ex_app.sources.file_tree import COMMON, OWN, WALKED, listed, places, scope_of
 
 NAME = "file"
 
@@ -138,7 +139,7 @@ class FileSource:
         nodes = await dav.propfind(session, container.path, depth=1, more=self._more)
         kinds = COMMON if container.common else OWN
         return [
-            replace(_sighting(node, container.scopes), listed=f"{_version(node)}/{node.upload_time}")
+            replace(_sighting(node, container.scopes), listed=listed(node, _version(node)))
             for node in nodes
             if not node.is_folder and node.mount_type in kinds and node.readable and not self._rules.name(node)
         ]
@@ -179,7 +180,7 @@ class FileSource:
         away = external - {folder.path for folder in await dav.search_folders(session)}
         roots = self._storages.get(session.user, {})
         if any(path not in roots or roots[path] in known for path in away):
-            raise NextcloudUnavailable("an external storage of this user does not answer")
+            raise StorageAway("an external storage of this user does not answer")
 
     async def fetch(self, session: Session, key: DocumentKey, known: Collection[ScopeId], *, limit: int) -> Fetched:
         """Locate, then GET. A file that changes between the two comes back unsettled, so it is read again."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from ex_app.domain import Container, ScopeId
+from ex_app.domain import Container, ScopeId, Version
 from ex_app.nextcloud.dav import Node
 from ex_app.sources.excluded import EXTERNAL, Rules, folders_above
 
@@ -16,6 +16,9 @@ from ex_app.sources.excluded import EXTERNAL, Rules, folders_above
 OWN = frozenset({""})
 COMMON = EXTERNAL | {"group"}
 WALKED = OWN | COMMON
+
+# A time of writing that is no older than this at the end of an upload is the true one; seconds.
+_UPLOAD_S = 1
 
 
 def scope_of(folder: Node) -> ScopeId:
@@ -50,6 +53,15 @@ def containers(nodes: Iterable[Node], tagged: Iterable[Node], rules: Rules) -> l
 def away(path: str) -> Container:
     """Stands for everything on an external storage that does not answer: not even its root's id is told."""
     return Container(ScopeId(""), "", path, away=True)
+
+
+def listed(node: Node, version: Version) -> str:
+    """When it was uploaded, where its version may be that of other bytes: whoever uploads may set the time of writing.
+
+    Else empty, so that what was first seen otherwise than in a listing is not read again for nothing.
+    """
+    is_told = bool(node.checksum) or not node.upload_time or 0 <= node.upload_time - node.mtime <= _UPLOAD_S
+    return "" if is_told else f"{version}/{node.upload_time}"
 
 
 def lineage(folder: Node, folders: Mapping[str, Node]) -> list[Node] | None:
