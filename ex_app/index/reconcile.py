@@ -27,6 +27,7 @@ from ex_app.domain import (
 from ex_app.index import group_folders, high_water, pace
 from ex_app.index.excluded import take_out
 from ex_app.index.group_folders import Part, take_part
+from ex_app.index.strangers import look_for_strays
 from ex_app.index.wishes import attend
 from ex_app.nextcloud import dav, ocs
 from ex_app.nextcloud.session import Nextcloud, Session
@@ -95,11 +96,11 @@ class Reconciler:
 
         Raises NextcloudUnavailable, NotPermitted or Missing when it is not the user but the server that is in trouble.
         """
-        for user in await self.registry.everybody_opted_out():
+        for user in await self.registry.opt_outs.everybody():
             await self._leave_out(user)
-        for user in await self.registry.returned():
+        for user in await self.registry.opt_outs.returned():
             await self._forget_own_walks(user)
-            await self.registry.welcome(user)
+            await self.registry.opt_outs.welcome(user)
         for user in await self.registry.everybody() - set(users):
             await self._see_off(user)
         walked: list[str] = []
@@ -135,6 +136,9 @@ class Reconciler:
                 log.error("event=walk_broke user=%s error=%s", user, type(error).__name__)  # noqa: TRY400
                 failed.append(user)
         await self._find_new_walkers(walked)
+        for source in self.sources.values():
+            if not source.shared_walks:
+                await look_for_strays(self.registry, source, walked)
         await group_folders.conclude(self.registry, () if failed else offered)
         await self.registry.forget_hidden(self.registry.now() - _REMEMBERED_S)
         await high_water.judge(self.registry, self.nextcloud, self.sources)
@@ -145,7 +149,7 @@ class Reconciler:
         groups: whose member he is; closely: whatever the pulse says.
         """
         session = self.nextcloud.as_user(user)
-        is_left_out = bool(await self.registry.opted_out([user]))
+        is_left_out = bool(await self.registry.opt_outs.among([user]))
         for source in self.sources.values():
             if source.shared_walks:
                 await self._walk(source, session)

@@ -52,7 +52,7 @@ from ex_app.nextcloud.session import Nextcloud
 from ex_app.settings import Settings
 from ex_app.sources import Source
 from ex_app.store.documents import DocumentRow, Status
-from ex_app.store.registry import Due, Registry
+from ex_app.store.registry import Registry
 from ex_app.store.vectors import Vectors
 
 log = logging.getLogger(__name__)
@@ -173,7 +173,7 @@ class Worker:
             return
         source = self.sources[item.key.source]
         try:
-            if is_stranger(item, row) and await turn_away(
+            if await is_stranger(item, row, source=source, registry=self.registry) and await turn_away(
                 item, row, source=source, nextcloud=self.nextcloud, registry=self.registry
             ):
                 return
@@ -259,8 +259,9 @@ class Worker:
         if item.lane in HEARD and row.settled and _is_as_it_was(row, fetched.sighting):
             # Perhaps we heard of the change before it was made. In a lane in which nobody looks a third time.
             later = self.registry.now() + _SECOND_LOOK_S
-            look = Due(item.key, Lane.BACKFILL, item.reader, later, place_only=not item.reads)
-            await self.registry.enqueue_many([look])
+            await self.registry.enqueue(
+                item.key, Lane.BACKFILL, item.reader, not_before=later, place_only=not item.reads
+            )
         await self._settle(item, fetched.sighting, settled=fetched.settled)
 
     async def _held(self, row: DocumentRow | None) -> list[Passage]:
