@@ -176,11 +176,11 @@ class _Web:
         return await self.house.registry.progress_for(user)
 
     async def is_indexed(self, user: str) -> bool:
-        return not await self.house.registry.opted_out([user])
+        return not await self.house.registry.opt_outs.among([user])
 
     async def set_indexed(self, user: str, indexed: bool) -> None:
         registry = self.house.registry
-        await (registry.opt_in(user) if indexed else registry.opt_out(user))
+        await (registry.opt_outs.come_back(user) if indexed else registry.opt_outs.leave(user))
 
 
 def web_app(settings: Settings, *, clock: Clock = time.time) -> FastAPI:

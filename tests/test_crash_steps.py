@@ -18,24 +18,25 @@ from test_write_stories import BEES, HOTELS, Interrupted
 from town import Town
 
 from ex_app.index.wishes import grant_wishes
+from ex_app.store.opt_out import OptOuts
 from ex_app.store.registry import Registry
 from ex_app.store.vectors import Vectors
 from ex_app.store.wishes import Wishes
 
 # They change nothing: to die there is to die before the next step.
 READING = {
+    "OptOuts.among",
+    "OptOuts.everybody",
+    "OptOuts.returned",
     "Registry.by_parent",
     "Registry.containers",
     "Registry.document",
     "Registry.everybody",
-    "Registry.everybody_opted_out",
     "Registry.get_setting",
     "Registry.live",
-    "Registry.opted_out",
     "Registry.owned",
     "Registry.progress",
     "Registry.pulse",
-    "Registry.returned",
     "Registry.taken",
     "Registry.unwalked",
     "Registry.walkers",
@@ -76,7 +77,7 @@ async def test_whatever_is_written_on_a_documents_way_is_a_step_at_which_process
     when Nextcloud tells of it, everybody is compared and a lease is lost, then every call that changes registry or
     index is in the table."""
     await town.listen()
-    with listening_to(Registry, Vectors, Wishes) as called:
+    with listening_to(Registry, Vectors, Wishes, OptOuts) as called:
         town.write("alice", "/Policies/Lodging.md", HOTELS)
         town.write("alice", "/Garden/Bees.md", BEES)
         board = town.world.add_board("alice", "Travel")

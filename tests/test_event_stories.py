@@ -252,7 +252,7 @@ async def test_an_event_from_before_a_delete_revives_nothing(alert: Town) -> Non
 
 
 async def test_who_left_the_own_files_out_stays_out_whatever_is_told(alert: Town) -> None:
-    await alert.registry.opt_out("alice")
+    await alert.registry.opt_outs.leave("alice")
     await alert.settle()
     alert.embedder.read.clear()
     alert.world.share("alice", "/Policies", with_user="bob", permissions=31)

@@ -186,7 +186,7 @@ async def test_somebody_else_walks_when_a_walker_is_away_and_nothing_is_read_twi
         del town.world.people["alice"]
         town.world.leave("alice", "staff")
     else:
-        await town.registry.opt_out("alice")
+        await town.registry.opt_outs.leave("alice")
     await town.settle()
     assert len(await town.points(key)) == 1
     await town.settle()
@@ -237,7 +237,7 @@ async def test_who_opted_out_still_finds_and_hides_nothing_of_what_is_everybodys
     key = town.write("bob", "/Handbook/Lodging.md", HOTELS)
     own = town.write("bob", "/Lodging.md", HOTELS)
     await town.settle()
-    await town.registry.opt_out("bob")
+    await town.registry.opt_outs.leave("bob")
     await town.settle()
     assert await town.points(own) == []
     assert len(await town.points(key)) == 1

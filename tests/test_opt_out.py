@@ -47,30 +47,30 @@ def installation(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Set
 async def test_a_wish_holds_until_it_is_taken_back_also_after_a_restart(installation: Settings) -> None:
     registry = await open_registry(installation, clock=Clock())
     for user in ("alice", "bob", "alice"):
-        await registry.opt_out(user)
-    assert await registry.opted_out(["alice", "carol"]) == {"alice"}
-    assert await registry.opted_out([]) == frozenset()
+        await registry.opt_outs.leave(user)
+    assert await registry.opt_outs.among(["alice", "carol"]) == {"alice"}
+    assert await registry.opt_outs.among([]) == frozenset()
     await registry.close()
     registry = await open_registry(installation, clock=Clock())
-    assert await registry.everybody_opted_out() == {"alice", "bob"}
-    await registry.opt_in("alice")
-    await registry.opt_in("carol")
-    assert await registry.everybody_opted_out() == {"bob"}
-    assert await registry.opted_out(["alice", "bob"]) == {"bob"}
+    assert await registry.opt_outs.everybody() == {"alice", "bob"}
+    await registry.opt_outs.come_back("alice")
+    await registry.opt_outs.come_back("carol")
+    assert await registry.opt_outs.everybody() == {"bob"}
+    assert await registry.opt_outs.among(["alice", "bob"]) == {"bob"}
     await registry.close()
 
 
 async def test_who_returned_is_remembered_until_welcomed_and_no_longer(installation: Settings) -> None:
     registry = await open_registry(installation, clock=Clock())
     for user in ("alice", "bob"):
-        await registry.opt_out(user)
-        await registry.opt_in(user)
-    assert await registry.returned() == {"alice", "bob"}
-    await registry.opt_out("bob")
+        await registry.opt_outs.leave(user)
+        await registry.opt_outs.come_back(user)
+    assert await registry.opt_outs.returned() == {"alice", "bob"}
+    await registry.opt_outs.leave("bob")
     for user in ("alice", "bob"):
-        await registry.welcome(user)
-    assert await registry.returned() == frozenset()
-    assert await registry.everybody_opted_out() == {"bob"}, "who changed his mind again is not forgotten"
+        await registry.opt_outs.welcome(user)
+    assert await registry.opt_outs.returned() == frozenset()
+    assert await registry.opt_outs.everybody() == {"bob"}, "who changed his mind again is not forgotten"
     await registry.close()
 
 
@@ -107,7 +107,7 @@ async def test_what_is_no_clear_wish_changes_nothing(town: Town) -> None:
         answer = await town.ask("alice", "PUT", "/api/me", content=body, headers={"Content-Type": "application/json"})
         assert answer.status_code == 400, body
         assert answer.json()["error"].startswith('Send {"indexed": true}'), body
-    assert await town.registry.everybody_opted_out() == frozenset()
+    assert await town.registry.opt_outs.everybody() == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ async def test_json_in_the_guise_of_a_form_changes_nothing(town: Town, kind: str
     """Only for these kinds does a browser send another site's request without asking first."""
     answer = await town.ask("alice", "PUT", "/api/me", content=b'{"indexed": false}', headers={"Content-Type": kind})
     assert answer.status_code == 400
-    assert await town.registry.everybody_opted_out() == frozenset()
+    assert await town.registry.opt_outs.everybody() == frozenset()
 
 
 async def test_another_sites_page_cannot_turn_the_switch_through_nextclouds_proxy(town: Town) -> None:
@@ -138,10 +138,10 @@ async def test_another_sites_page_cannot_turn_the_switch_through_nextclouds_prox
         asked = await client.options(f"{proxy}/api/me", headers=preflight)
         assert asked.status_code == 405
         assert "access-control-allow-origin" not in asked.headers
-        assert await town.registry.everybody_opted_out() == frozenset()
+        assert await town.registry.opt_outs.everybody() == frozenset()
         done = await client.put(f"{proxy}/api/me", content=b'{"indexed": false}', headers=json_kind)
         assert (done.status_code, done.json()) == (200, OUT)
-    assert await town.registry.everybody_opted_out() == {"alice"}
+    assert await town.registry.opt_outs.everybody() == {"alice"}
 
 
 # --- What is shown from the next search on
@@ -210,7 +210,7 @@ async def test_while_nobody_can_say_who_opted_out_only_what_nobody_owns_is_shown
     async def silent(*_: object) -> frozenset[str]:
         raise NotAvailable("The database does not answer")
 
-    monkeypatch.setattr(type(town.registry), "opted_out", silent)
+    monkeypatch.setattr(type(town.registry.opt_outs), "among", silent)
     answer = (await town.ask("alice", "GET", "/api/search", params={"q": QUESTION})).json()
     assert ([hit["ref"] for hit in answer["hits"]], answer["degraded"]) == ([f"deck_card:{card}"], True)
 
@@ -272,7 +272,7 @@ async def test_opting_in_again_brings_everything_back_with_the_next_sweep(town: 
     await town.settle()
     found = await town.search("alice", QUESTION)
     assert sorted(found.titles) == ["Lodging 0.md", "Lodging 1.md", "Lodging 2.md", "Lodging 9.md"]
-    assert await town.registry.returned() == frozenset()
+    assert await town.registry.opt_outs.returned() == frozenset()
     town.world.reset_requests()
     await town.settle()
     assert town.world.count(user="alice", kind="dav") == 1, "from then on only changes are looked at"

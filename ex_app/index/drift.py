@@ -156,7 +156,7 @@ class Drift:
 
     async def _of_user(self, user: str, listed: set[tuple[str, ScopeId]]) -> AsyncIterator[Difference]:
         session = self.nextcloud.as_user(user)
-        is_left_out = bool(await self.registry.opted_out([user]))
+        is_left_out = bool(await self.registry.opt_outs.among([user]))
         try:
             if not await ocs.has_content(session):
                 return

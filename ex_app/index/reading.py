@@ -107,7 +107,7 @@ class Reading:
 
     async def _is_left_out(self, owner: str, source: Source) -> bool:
         """Of what is walked for all members nobody's wish decides alone."""
-        return bool(owner) and not source.shared_walks and bool(await self.registry.opted_out([owner]))
+        return bool(owner) and not source.shared_walks and bool(await self.registry.opt_outs.among([owner]))
 
 
 _ReadAs = Callable[[Session, Work, DocumentRow | None, Source], Awaitable[Read]]

@@ -21,7 +21,7 @@ async def without_left_out(registry: Registry, verdicts: Verdicts) -> Verdicts:
     if not owners:
         return verdicts
     try:
-        left_out = await registry.opted_out(owners)
+        left_out = await registry.opt_outs.among(owners)
     except NotAvailable as error:
         log.warning("event=wishes_unknown error=%s", error)
         shown = {key: grant for key, grant in verdicts.granted.items() if not grant.owner}
@@ -37,5 +37,5 @@ async def suggestable(registry: Registry, candidates: Sequence[Candidate]) -> li
     For who verifies elsewhere: nothing asks Nextcloud about the present owner here. Raises NotAvailable.
     """
     owners = frozenset(candidate.owner for candidate in candidates if candidate.owner)
-    left_out = await registry.opted_out(owners) if owners else frozenset()
+    left_out = await registry.opt_outs.among(owners) if owners else frozenset()
     return [candidate for candidate in candidates if candidate.owner not in left_out]

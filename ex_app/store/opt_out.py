@@ -8,12 +8,12 @@ of his: only then is everything of his looked at anew, whatever was hidden meanw
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from ex_app.store.database import insert
+from ex_app.store.database import Database, insert
 from ex_app.store.tables import opted_out
 
 
@@ -51,3 +51,36 @@ async def returned(connection: AsyncConnection) -> frozenset[str]:
 async def welcome(connection: AsyncConnection, user: str) -> None:
     """Forget that somebody who came back was ever away."""
     await connection.execute(delete(opted_out).where(opted_out.c.user == user, opted_out.c.returned))
+
+
+class OptOuts:
+    """One process's door to these. All raise NotAvailable when the database does not answer."""
+
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def leave(self, user: str) -> None:
+        """What lies in this user's own storage is shown to nobody from the next search on."""
+        now = self._clock()
+        await self._database.write(lambda connection: leave(connection, user, now=now))
+
+    async def come_back(self, user: str) -> None:
+        """Take that back: the next sweep looks at everything of this user anew."""
+        await self._database.write(lambda connection: come_back(connection, user))
+
+    async def among(self, users: Collection[str]) -> frozenset[str]:
+        """Those of these users who are left out."""
+        return await self._database.read(lambda connection: among(connection, list(users)))
+
+    async def everybody(self) -> frozenset[str]:
+        """All who are left out."""
+        return await self._database.read(everybody)
+
+    async def returned(self) -> frozenset[str]:
+        """Who is no longer left out, and was not welcomed yet."""
+        return await self._database.read(returned)
+
+    async def welcome(self, user: str) -> None:
+        """Forget that who returned was ever left out, once nothing is remembered of earlier walks."""
+        await self._database.write(lambda connection: welcome(connection, user))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 
@@ -30,9 +30,10 @@ from ex_app.domain import (
     Work,
 )
 from ex_app.settings import Settings
-from ex_app.store import documents, facts, opt_out, progress, upkeep, walks, work
+from ex_app.store import documents, facts, progress, upkeep, walks, work
 from ex_app.store.database import Database, open_database
 from ex_app.store.documents import DocumentRow, LiveRow, Status, batches
+from ex_app.store.opt_out import OptOuts
 from ex_app.store.walks import Pulse
 from ex_app.store.wishes import Wishes
 from ex_app.store.work import Due, Failure, backoff
@@ -59,6 +60,7 @@ class Registry:
         self._database = database
         self._max_attempts = max_attempts
         self._clock = clock
+        self.opt_outs = OptOuts(database, clock)
         self.wishes = Wishes(database, clock)
         self.upkeep = upkeep.Upkeep(database, clock)
 
@@ -128,9 +130,17 @@ class Registry:
 
     # --- Work
 
-    async def enqueue(self, key: DocumentKey, lane: Lane, reader: str, *, not_before: float | None = None) -> None:
-        """Ask for a document to be brought up to date as `reader`; see enqueue_many."""
-        await self.enqueue_many([Due(key, lane, reader, not_before)])
+    async def enqueue(
+        self,
+        key: DocumentKey,
+        lane: Lane,
+        reader: str,
+        *,
+        not_before: float | None = None,
+        place_only: bool = False,
+    ) -> None:
+        """Ask for a document to be brought up to date as `reader`; see Due and enqueue_many."""
+        await self.enqueue_many([Due(key, lane, reader, not_before, place_only)])
 
     async def enqueue_many(self, dues: Iterable[Due]) -> None:
         """Make work due, once a document: the most urgent lane, the earliest moment and the newest reader win.
@@ -356,33 +366,6 @@ class Registry:
         """Note a finished walk: its pulse, and that it ended now."""
         now = self._clock()
         await self._database.write(lambda connection: walks.set_pulse(connection, source, user, value=value, now=now))
-
-    # --- Who is left out
-
-    async def opt_out(self, user: str) -> None:
-        """What lies in this user's own storage is shown to nobody from the next search on."""
-        now = self._clock()
-        await self._database.write(lambda connection: opt_out.leave(connection, user, now=now))
-
-    async def opt_in(self, user: str) -> None:
-        """Take that back: the next sweep looks at everything of this user anew."""
-        await self._database.write(lambda connection: opt_out.come_back(connection, user))
-
-    async def opted_out(self, users: Collection[str]) -> frozenset[str]:
-        """Those of these users who are left out."""
-        return await self._database.read(lambda connection: opt_out.among(connection, list(users)))
-
-    async def everybody_opted_out(self) -> frozenset[str]:
-        """All who are left out."""
-        return await self._database.read(opt_out.everybody)
-
-    async def returned(self) -> frozenset[str]:
-        """Who is no longer left out, and was not welcomed yet."""
-        return await self._database.read(opt_out.returned)
-
-    async def welcome(self, user: str) -> None:
-        """Forget that who returned was ever left out, once nothing is remembered of earlier walks."""
-        await self._database.write(lambda connection: opt_out.welcome(connection, user))
 
     # --- How far we are
 
