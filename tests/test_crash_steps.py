@@ -82,6 +82,7 @@ async def test_whatever_is_written_on_a_documents_way_is_a_step_at_which_process
         town.write("alice", "/Garden/Bees.md", BEES)
         board = town.world.add_board("alice", "Travel")
         card = town.world.add_card(board, "Lodging", description=HOTELS)
+        await town.catch_up()  # too young to be settled
         await town.react()
         await town.settle()
         town.write("alice", "/Policies/Lodging.md", HOTELS.replace("120", "130"))
