@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from urllib.parse import unquote
 from xml.etree.ElementTree import Element
@@ -30,6 +30,8 @@ _FIELDS: dict[str, Callable[[Seen], int | str]] = {
     f"{D}getcontenttype": lambda seen: "httpd/unix-directory" if seen.node.is_folder else seen.node.mime,
     f"{D}displayname": lambda seen: seen.node.name,
 }
+
+_INDEXED = (f"{OC}fileid", f"{D}displayname")
 
 Condition = Callable[[Seen], bool]
 
@@ -58,15 +60,31 @@ def _candidates(world: World, uid: str, path: str, where: Element | None) -> Ite
         said = f"Invalid search query, maximum operator limit of {MAX_OPERATORS} exceeded, got {len(leaves)} operators"
         raise DavError(500, "InvalidArgumentException", said)
     condition = _condition(where)
-    ids = [leaf.findtext(f"{D}literal") for leaf in leaves if leaf.find(f"{D}prop/{OC}fileid") is not None]
     try:
-        if path == "/" and len(ids) == len(leaves) and where.tag in (f"{D}or", f"{D}eq"):
-            for fileid in {int(i or 0) for i in ids}:
+        if path == "/" and where.tag in (f"{D}or", f"{D}eq") and all(map(_is_indexed, leaves)):
+            for fileid in _by_index(world, leaves):
                 yield from world.sightings(uid, fileid)
             return
         yield from filter(condition, world.walk(uid, path))
     except NotFoundHere as problem:
         raise DavError(404, "NotFound", f"File with name /{path} could not be located") from problem
+
+
+def _is_indexed(leaf: Element) -> bool:
+    """Whether it asks for one id or one name."""
+    return leaf.tag == f"{D}eq" and _property(leaf) in _INDEXED
+
+
+def _by_index(world: World, leaves: Iterable[Element]) -> set[int]:
+    """Ids of what fulfils one of these, without a walk through everybody's folders."""
+    asked = {(_property(leaf), leaf.findtext(f"{D}literal") or "") for leaf in leaves}
+    names = {literal for tag, literal in asked if tag == f"{D}displayname"}
+    named = {node.id for node in world.nodes.values() if node.name in names} if names else set()
+    return named | {int(literal or 0) for tag, literal in asked if tag == f"{OC}fileid"}
+
+
+def _property(leaf: Element) -> str:
+    return next((child.tag for child in leaf.iterfind(f"{D}prop/*")), "")
 
 
 def _leaves(element: Element) -> Iterator[Element]:
@@ -92,7 +110,7 @@ def _condition(element: Element) -> Condition:
 
 
 def _comparison(name: str, element: Element) -> Condition:
-    tag = next((child.tag for child in element.iterfind(f"{D}prop/*")), "")
+    tag = _property(element)
     literal, local = element.findtext(f"{D}literal") or "", tag.rpartition("}")[2]
     if tag not in _FIELDS:
         raise DavError(400, "BadRequest", f"requested {local} is not a valid property for this scope")

@@ -65,7 +65,7 @@ def usage(supervisor: int) -> dict[str, Usage]:
     """What each role takes now; who ends while we look is left out."""
     taken: dict[str, Usage] = {}
     for pid, role in family(supervisor).items():
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, KeyError):  # one that is ending has no memory any more
             status = dict(line.split(":", 1) for line in (_PROC / str(pid) / "status").read_text().splitlines())
             rss, peak = (int(status[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM"))
             ticks = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[11:13]
