@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from test_group_folder_stories import found, walkers
 from town import Town
 
 from ex_app.domain import DocumentKey, Refused
@@ -36,17 +37,6 @@ def mounted(town: Town, *users: str, name: str = "Archive", groups: Iterable[str
 
 def lodging(town: Town, user: str) -> str:
     return f"file:{town.world.resolve(user, '/Archive/Travel/Lodging.md').node.id}"
-
-
-async def found(town: Town, question: str, *users: str) -> list[str]:
-    """Who of these finds anything."""
-    return [user for user in users if (await town.search(user, question)).hits]
-
-
-async def walkers(town: Town, key: str) -> list[str]:
-    row = await town.row(key)
-    assert row is not None
-    return sorted(await town.registry.walkers("file", row.parent))
 
 
 # --- off, as it comes

@@ -8,29 +8,18 @@ As a program it answers each line of texts (a JSON list) with a line: the second
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
-_ROOT = Path(__file__).parents[2]
+from demo.bench.beside import beside
 
 
 @contextmanager
 def bare_model(batch: int) -> Iterator[Callable[[Sequence[str]], float]]:
     """Gives what encodes texts and says how many seconds it took. The model is loaded and warm."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "demo.bench.bare", str(batch)],
-        cwd=_ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        sending, answers = process.stdin, process.stdout
+    with beside("demo.bench.bare", str(batch)) as (sending, answers):
 
         def encode(texts: Sequence[str]) -> float:
             sending.write(json.dumps(list(texts)) + "\n")

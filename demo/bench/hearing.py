@@ -10,24 +10,22 @@ from __future__ import annotations
 
 import itertools
 import json
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import httpx
 import numpy as np
 
 from demo import appapi
+from demo.bench.beside import beside
 from demo.launch import Running
 from ex_app.domain import DocumentKey
 from ex_app.nextcloud.webhooks import PATH
 
-_ROOT = Path(__file__).parents[2]
 _EVERY_S = 0.1
 _CLASS = "OCP\\Files\\Events\\Node\\NodeWrittenEvent"
 _TIMEOUT_S = 3.0  # Nextcloud waits no longer
@@ -49,22 +47,14 @@ class Heard:
 def told(demo: Running, user: str, keys: Sequence[DocumentKey]) -> Iterator[Heard]:
     """Tell the app again and again that somebody wrote these files; filled in when the block ends."""
     heard = Heard()
-    with subprocess.Popen(
-        [sys.executable, "-m", "demo.bench.hearing"],
-        cwd=_ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(json.dumps(_errand(demo, user, keys)) + "\n")
-        process.stdin.flush()
+    with beside("demo.bench.hearing") as (sending, answers):
+        sending.write(json.dumps(_errand(demo, user, keys)) + "\n")
+        sending.flush()
         try:
             yield heard
         finally:
-            process.stdin.close()
-            answer = json.loads(process.stdout.read())
+            sending.close()
+            answer = json.loads(answers.read())
             heard.seconds, heard.refused = answer["seconds"], answer["refused"]
 
 

@@ -100,7 +100,7 @@ def measure(chunks: int, *, rounds: int, batch: int, say: Callable[[str], None])
                 say(f"{done[-1].chunks} chunks: {done[-1].path_s:.1f} s, the model alone {done[-1].bare_s:.1f} s")
         with told(demo, _WRITER, known) as heard:
             expected = demo.progress()["indexed"] + len(beside)
-            _write(demo, beside)
+            save_all(demo, _WRITER, beside)
             _wait(demo, lambda: demo.progress()["indexed"] >= expected, every_s=0.5)
         chosen = re.search(r"embed_precision chosen=(\w+)", demo.log.read_text(errors="replace"))
     return Outcome(done, heard, watch.peaks(), watch.cpu(), chosen[1] if chosen else "unknown")
@@ -126,19 +126,20 @@ def _turn(
 def _through_the_whole_path(demo: Running, papers: Sequence[tuple[str, bytes]]) -> tuple[float, list[DocumentKey]]:
     world = demo.served.world
     expected = demo.progress()["indexed"] + len(papers)
-    keys = _write(demo, papers)
+    keys = save_all(demo, _WRITER, papers)
     _wait(demo, lambda: world.count(method="SEARCH", kind="dav") > 0, every_s=0.005)
     started = time.perf_counter()
     _wait(demo, lambda: _is_done(demo, expected), every_s=0.5)
     return time.perf_counter() - started, keys
 
 
-def _write(demo: Running, papers: Sequence[tuple[str, bytes]]) -> list[DocumentKey]:
+def save_all(demo: Running, user: str, papers: Sequence[tuple[str, bytes]]) -> list[DocumentKey]:
+    """Write them at one moment, each with a settled version; requests are counted from then on."""
     world = demo.served.world
     with world.lock:  # nobody sees a part of it
         world.reset_requests()
         return [
-            DocumentKey("file", world.write(_WRITER, path, data, mtime=world.clock() - _LONG_AGO_S))
+            DocumentKey("file", world.write(user, path, data, mtime=world.clock() - _LONG_AGO_S))
             for path, data in papers
         ]
 

@@ -16,6 +16,7 @@ from statistics import median
 from pypdf import PdfReader, PdfWriter
 from rich.table import Table
 
+from demo.bench.indexing import save_all
 from demo.bench.processes import Usage, watched
 from demo.content import Paper, render
 from demo.launch import Running, running
@@ -26,7 +27,6 @@ from ex_app.store.registry import open_registry
 
 _COLLECTOR = "collector"
 _IN_A_FOLDER = 50
-_LONG_AGO_S = 30 * 86_400  # every version is settled: nothing is read twice
 _MB = 1024 * 1024
 
 # Seconds without anything new in the index after which no more is waited for.
@@ -81,13 +81,8 @@ def table_of(weight: Weight) -> Table:
 
 def _let_in(demo: Running, files: Sequence[tuple[str, bytes]], say: Callable[[str], None]) -> list[DocumentKey]:
     """Save them all, and wait until nothing is left to do or nothing happens any more."""
-    world = demo.served.world
     expected = demo.progress()["indexed"] + len(files)
-    with world.lock:  # nobody sees a part of it
-        keys = [
-            DocumentKey("file", world.write(_COLLECTOR, path, data, mtime=world.clock() - _LONG_AGO_S))
-            for path, data in files
-        ]
+    keys = save_all(demo, _COLLECTOR, files)
     reached, until, told = -1, time.monotonic() + _PATIENCE_S, 0.0
     while time.monotonic() < until:
         now = demo.progress()
